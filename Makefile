@@ -1,0 +1,103 @@
+# make run    set up what is needed, measure the default studies, draw their figures, say what came out
+# make test   set up what is needed, run every check and test
+# make lock   renew the pinned requirements (needs uv)
+# make clean  remove the environments and caches; measurements and figures (results/) stay
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+MAKEFLAGS += --no-print-directory
+.PHONY: run test lock clean environment test-environment test-tools python
+
+PYTHON ?= python3
+CORES ?= all
+UV ?= uv
+VENV := .venv
+
+# An environment is complete when its stamp is there, which is written last and named after all that it was made from.
+KEY := $(shell { pwd -P; cat pyproject.toml requirements.lock; } | sha256sum | cut -c1-12)
+TEST_KEY := $(shell { pwd -P; cat pyproject.toml requirements-dev.lock; } | sha256sum | cut -c1-12)
+
+run: environment
+	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
+	snakemake --cores $(CORES) --profile profiles/laptop
+	ddlbench summary
+
+test: test-environment test-tools
+	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
+	set -x
+	ruff check .
+	ruff format --check .
+	snakefmt --check Snakefile workflow
+	snakemake --lint
+	mypy
+	lint-imports
+	pytest
+
+environment: python
+	@$(call set_up,requirements.lock,run-$(KEY),)
+
+test-environment: python
+	@$(call set_up,requirements-dev.lock,test-$(TEST_KEY),run-$(KEY))
+
+# $(call set_up,LOCK,STAMP,STAMP THAT IT IMPLIES): an environment that lacks the stamp of `make run` is made anew.
+define set_up
+	works() { [ -e $(VENV)/$$1 ] && $(VENV)/bin/python -c 'import ddlbench' 2>/dev/null; }
+	works $(2) && exit
+	echo "Setting up $(VENV) from $(1) (once)"
+	works run-$(KEY) || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
+	log=$(VENV)/set-up.log
+	pip() { PYTHONUNBUFFERED=1 $(VENV)/bin/python -m pip --disable-pip-version-check "$$@"; }
+	pip install --no-input --progress-bar off --require-hashes -r $(1) 2>&1 | tee $$log |
+	  awk -v all="$$(grep -c '^[A-Za-z0-9].*==' $(1))" '
+	    /^(Collecting|Processing|Requirement already satisfied)/ { if (++n % 10 == 0) { print "  " n " of " all " packages"; fflush() } }
+	    /^Installing collected/ { print "  installing " n " packages (up to a minute)"; fflush() }' ||
+	  { tail -n 20 $$log; echo "The set-up failed; start again, or see $$log" >&2; exit 1; }
+	pip install --quiet --no-input --no-deps --no-build-isolation --editable . >>$$log 2>&1 ||
+	  { tail -n 20 $$log; exit 1; }
+	touch $(if $(3),$(VENV)/$(3)) $(VENV)/$(2)
+endef
+
+# Python 3.11 or newer with venv: root gets it installed, anybody else is told how.
+python:
+	@if ! $(PYTHON) -c 'import venv, ensurepip' 2>/dev/null; then
+	  $(call install_as_root,python3 python3-venv)
+	fi
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+	  echo "ddlbench needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another:" >&2
+	  echo "  make run PYTHON=python3.12" >&2
+	  exit 1
+	}
+
+# iperf3: the link's goodput is compared with it.
+test-tools:
+	@if ! command -v iperf3 >/dev/null; then
+	  $(call install_as_root,iperf3)
+	fi
+
+define install_as_root
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+	    echo "Installing $(1)"
+	    apt-get update -qq
+	    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null
+	  else
+	    echo "Missing here: $(1). On Debian:  sudo apt-get install $(1)" >&2
+	    exit 1
+	  fi
+endef
+
+# TORCH_INDEX: where uv finds PyTorch's CPU build; with a machine's own copy: make lock TORCH_INDEX="--find-links FOLDER"
+# PyTorch's file is not upgraded unless its .in file asks for it: so uv keeps the hashes of builds that it cannot see.
+TORCH_INDEX ?= --extra-index-url https://download.pytorch.org/whl/cpu --index-strategy unsafe-best-match
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+lock:
+	@$(COMPILE) --upgrade pyproject.toml --group build -o requirements.lock
+	$(COMPILE) --upgrade pyproject.toml --group build --extra dev -c requirements.lock -o requirements-dev.lock
+	cd containers/torch
+	$(COMPILE) $(TORCH_INDEX) requirements-cpu.in -o requirements-cpu.txt
+	text=$$(grep '^#' requirements-cpu.in; grep -v '^#' requirements-cpu.txt)
+	echo "$$text" >requirements-cpu.txt
+
+clean:
+	@rm -rf $(VENV) .environments .snakemake logs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests workflow -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,63 @@
+"""The file of a data set: four arrays in an uncompressed .npz whose bytes depend on nothing but the arrays."""
+
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import sha256_file, write_atomically
+
+Arrays = dict[str, NDArray[np.uint8]]
+Shape = tuple[int, int, int]  # height, width, channels
+
+PARTS = ("train_images", "train_labels", "test_images", "test_labels")
+CLASSES = 10
+
+
+def write(path: Path | str, arrays: Arrays) -> str:
+    """Write the arrays to `path` in one step; equal arrays give equal bytes. Returns the file's sha256."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for part in PARTS:
+            entry = zipfile.ZipInfo(f"{part}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            entry.create_system = 3  # Unix, wherever it is written
+            entry.external_attr = 0o644 << 16
+            with archive.open(entry, "w") as file:
+                np.lib.format.write_array(file, np.ascontiguousarray(arrays[part]), allow_pickle=False)
+    write_atomically(path, buffer.getvalue())
+    return sha256_file(path)
+
+
+def load(path: Path | str) -> Arrays:
+    """The arrays in `path`, never unpickling anything."""
+    with np.load(path, allow_pickle=False) as archive:
+        return {part: archive[part] for part in PARTS}
+
+
+def check(path: Path | str, sha256: str) -> None:
+    """Make sure that `path` holds what it held when it was made.
+
+    A file that does not is renamed to `<name>.set-aside`, so that nothing uses it and the next start makes it anew.
+    Raises DdlbenchError, naming the file, where it is missing or does not match.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DdlbenchError(f"{path}: this data set is missing. Start again: it will be made anew.")
+    found = sha256_file(path)
+    if found == sha256:
+        return
+    aside = path.with_name(f"{path.name}.set-aside")
+    os.replace(path, aside)
+    raise DdlbenchError(
+        f"{path}: this data set is damaged (sha256 {found[:12]}..., expected {sha256[:12]}...). "
+        f"It is now {aside}. Start again: it will be made anew."
+    )
+
+
+def shape_words(shape: Shape) -> str:
+    """`28x28x1`: height x width x channels."""
+    return "x".join(map(str, shape))

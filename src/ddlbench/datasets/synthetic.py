@@ -1,0 +1,48 @@
+"""Made-up images of any shape, for timing: ten classes that can be learnt, from a seed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import ndimage
+
+from ddlbench.datasets.arrays import CLASSES, Arrays, Shape, shape_words
+from ddlbench.errors import DdlbenchError
+
+TRAIN_IMAGES, TEST_IMAGES = 4096, 512
+MAX_BYTES = 64 * 2**20  # of training images; large shapes get fewer, at least MIN_IMAGES
+MIN_IMAGES = 64
+PATTERN = 4  # a class is a pattern of 4x4 random patches, enlarged smoothly
+NOISE = 40.0  # grey levels
+
+
+def read(settings: Mapping[str, Any], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
+    """Each image is its class's pattern with noise; labels run through the classes evenly, in random order."""
+    if min(shape) < 1:
+        raise DdlbenchError(
+            f"{shape_words(shape)} is not a shape of images (height, width, channels, each at least 1)"
+        )
+    random = np.random.Generator(np.random.PCG64(seed))
+    patterns = _patterns(random, shape)
+    train = max(MIN_IMAGES, min(TRAIN_IMAGES, MAX_BYTES // int(np.prod(shape))))
+    arrays: Arrays = {}
+    for part, count in (("train", train), ("test", max(MIN_IMAGES, train * TEST_IMAGES // TRAIN_IMAGES))):
+        labels = random.permutation(np.arange(count) % CLASSES)
+        images = np.empty((count, *shape), dtype=np.uint8)
+        for image, label in zip(
+            images, labels, strict=True
+        ):  # one at a time: large shapes stay small in memory
+            noisy = patterns[label] + NOISE * random.standard_normal(shape, dtype=np.float32)
+            image[...] = np.clip(np.rint(noisy), 0, 255)
+        arrays[f"{part}_images"], arrays[f"{part}_labels"] = images, labels.astype(np.uint8)
+    return arrays, {"source": f"made up from seed {seed}", "known": True, "files": {}}
+
+
+def _patterns(random: np.random.Generator, shape: Shape) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """A smooth pattern a class, [classes, h, w, c], grey levels 64 to 192."""
+    height, width, channels = shape
+    coarse = random.uniform(64, 192, (CLASSES, PATTERN, PATTERN, channels)).astype(np.float32)
+    factors = (1, height / PATTERN, width / PATTERN, 1)
+    return np.asarray(
+        ndimage.zoom(coarse, factors, order=1, mode="nearest", grid_mode=True), dtype=np.float32
+    )

@@ -1,0 +1,171 @@
+"""What must be said beside a figure: how it was measured, what is missing and why, what the paper showed."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from ddlbench.plan.study import Figure
+
+LINK_COLUMNS = ("bandwidth_mbit", "latency_ms", "loss_percent")
+EXTRAPOLATED = ("epoch_time_s", "training_time_s", "training_time_ms")
+
+# What the points of a figure have in common, in words: column -> text of a value, in this order.
+CONDITIONS = {
+    "model": "{}",
+    "dataset": "{}",
+    "image_shape": "{}",
+    "batch_size": "batch {:.10g}",
+    "workers": "{:g} workers",
+    "bandwidth_mbit": "{:g} Mbit/s",
+    "latency_ms": "{:g} ms one way",
+    "loss_percent": "{:g} % loss",
+    "epochs": "{:g} epochs",
+    "framework": "{}",
+    "strategy": "{}",
+    "runtime": "{}",
+    "devices": "{}",
+}
+WORDS = {
+    "cpu": "CPU",
+    "gpu": "GPU",
+    "bare": "no container",
+    "28x28x1": "28x28 pixels",
+    "32x32x3": "32x32x3 pixels",
+}
+FABRICS = {
+    "emulated": "emulated hosts and network",
+    "loopback": "real host, loopback network",
+    "ethernet": "real hosts, Ethernet",
+    "infiniband": "real hosts, InfiniBand",
+}
+
+
+def caption(rows: pd.DataFrame, figure: Figure) -> str:
+    """The report's caption of `figure` as reStructuredText; it states only what `rows` hold.
+
+    rows: the points that were drawn, as `chart.points` returns them. Every text from outside is escaped.
+    """
+    measured = rows[rows["status"] == "measured"]
+    said = [f"**{_escaped(figure.title)}.** {_escaped(conditions(rows, figure))}."]
+    said.append(
+        f"{len(measured)} of {_counted(len(rows), 'point')} measured; "
+        + _escaped(how_measured(rows, figure))
+        + "."
+    )
+    if congestion := _values(measured, "congestion_control"):
+        said.append(f"TCP congestion control: {_escaped(_listed(congestion))}.")
+    if (measured["epochs"] > 0).any():
+        rates, momenta = _listed(_values(measured, "learning_rate")), _listed(_values(measured, "momentum"))
+        said.append(f"Trained by stochastic gradient descent, learning rate {rates}, momentum {momenta}.")
+    if backends := _values(measured, "backend"):
+        said.append(f"Links shaped by {_escaped(_listed(backends))}.")
+    if unstable := int((measured["stable"] == False).sum()) if "stable" in measured else 0:  # noqa: E712
+        said.append(f"The intervals of {_counted(unstable, 'point')} stayed wider than asked for.")
+    said.append(f"In the paper: {_escaped(figure.caption)}")
+    return "\n".join(said) + "\n" + _missing_list(rows, figure)
+
+
+def conditions(rows: pd.DataFrame, figure: Figure) -> str:
+    """What all points of the figure have in common, in words: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, ...`."""
+    shown = {figure.x, figure.lines, *figure.columns}
+    if "link" in shown:
+        shown.update(LINK_COLUMNS)
+    common = {column: values[0] for column in CONDITIONS if len(values := _values(rows, column)) == 1}
+    if common.get("epochs") == 0:  # nothing was trained, only timed
+        del common["epochs"]
+    words = [_worded(CONDITIONS[column], value) for column, value in common.items() if column not in shown]
+    hosts = (
+        rows[["vcpus", "memory_gb"]].drop_duplicates() if {"vcpus", "memory_gb"} <= set(rows) else rows[:0]
+    )
+    if len(hosts) == 1:
+        words.append("{:g} vCPU and {:g} GB a host".format(*hosts.iloc[0]))
+    return ", ".join(words)
+
+
+def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> str:
+    """Emulated or real, dilation, repetitions, host, and whether times are extrapolated; one line of text."""
+    measured = rows[rows["status"] == "measured"]
+    if measured.empty:
+        return "nothing could be measured here"
+    words = [_listed(FABRICS.get(str(fabric), str(fabric)) for fabric in _values(measured, "fabric"))]
+    words.append(f"time dilation {_dilation(measured)}")
+    words.append(f"median and 95 % interval of {_range(measured['repetitions'])} repetitions")
+    if (y or figure.y) in EXTRAPOLATED:
+        words.append(f"extrapolated from {_range(measured['steps'])} measured steps a point")
+    words.append(f"host: {_listed(_values(measured, 'host')) or 'unknown'}")
+    return "; ".join(word for word in words if word)
+
+
+def why_missing(row: Mapping[Any, Any], length: int = 64) -> str:
+    """Why a point was not measured, in a few words that points with the same cause share."""
+    if row["status"] == "does_not_fit":
+        memory = row.get("memory_gb")
+        return (
+            "does not fit into memory"
+            if memory is None or pd.isna(memory)
+            else f"does not fit in {memory:g} GB"
+        )
+    reason = row.get("reason")
+    if not isinstance(reason, str) or not reason:
+        return "not measured"
+    return reason if len(reason) <= length else reason[: length - 1].rsplit(" ", 1)[0] + " …"
+
+
+def _missing_list(rows: pd.DataFrame, figure: Figure) -> str:
+    """A list of the reasons for which points are missing, each with its points."""
+    missing = rows[rows["status"] != "measured"]
+    if missing.empty:
+        return ""
+    lines = ["", f"Not measured ({_counted(len(missing), 'point')}):", ""]
+    reasons = missing["reason"].where(missing["reason"].notna(), "no reason given")
+    for reason, points in missing.groupby(reasons, sort=True):
+        names = [str(name) for name in dict.fromkeys(points["point_id"])]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        lines.append(f"* {_escaped(str(reason))}: {_escaped(', '.join(names[:3]))}{more}")
+    return "\n".join(lines) + "\n"
+
+
+def _dilation(measured: pd.DataFrame) -> str:
+    """`1`, or `1 (1, 2 workers), 2 (3, 4 workers)` where it differs."""
+    factors = {
+        k: _values(measured[measured["dilation"] == k], "workers") for k in _values(measured, "dilation")
+    }
+    if len(factors) == 1:
+        return _listed(factors)
+    noun = {k: "worker" if workers == [1] else "workers" for k, workers in factors.items()}
+    return ", ".join(f"{k:g} ({_listed(workers)} {noun[k]})" for k, workers in factors.items())
+
+
+def _worded(text: str, value: Any) -> str:
+    """A value of a condition in words."""
+    if value == 1 and text.endswith((" workers", " epochs")):
+        text = text[:-1]
+    return WORDS.get(value) or text.format(value).replace("_", " ")
+
+
+def _range(counts: "pd.Series[Any]") -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _values(rows: pd.DataFrame, column: str) -> list[Any]:
+    """The different values of a column, without the empty ones; numbers in order, the rest as they appear."""
+    if column not in rows:
+        return []
+    values = list(dict.fromkeys(rows[column].dropna()))
+    return sorted(values) if pd.api.types.is_numeric_dtype(rows[column]) else values
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(f"{value:g}" if isinstance(value, int | float) else str(value) for value in values)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _escaped(text: str) -> str:
+    """`text` with the characters that reStructuredText would read as markup escaped."""
+    return re.sub(r"([\\*`_|<>])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,31 @@
+"""Pani 2020: what the batch size and the number of devices do to time, loss and accuracy."""
+
+from collections.abc import Callable
+
+import pandas as pd
+import plotnine as p9
+
+from ddlbench.figures.chart import line_chart, points
+from ddlbench.plan.study import Figure
+
+
+def quality(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
+    """Test loss (figure 1) or test accuracy (figure 2) against the batch size."""
+    return line_chart(points(table, figure), figure, legend=_legend(table))
+
+
+def training_time(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
+    """Training time against the batch size, in milliseconds as the paper has it (figure 3)."""
+    rows = points(table, figure, y="training_time_ms")
+    return line_chart(rows, figure, y="training_time_ms", legend=_legend(table))
+
+
+def _legend(table: pd.DataFrame) -> str:
+    return "CPU workers" if (table["devices"] == "cpu").all() else "workers"
+
+
+FIGURES: dict[str, Callable[[pd.DataFrame, Figure], p9.ggplot]] = {
+    "pani2020_fig1": quality,
+    "pani2020_fig2": quality,
+    "pani2020_fig3": training_time,
+}

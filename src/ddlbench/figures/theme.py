@@ -1,0 +1,92 @@
+"""How every picture looks and how it is saved: one theme, colours for everybody, the same bytes for the same data."""
+
+from io import BytesIO
+from itertools import cycle, islice
+from typing import Any
+
+import matplotlib as mpl
+import plotnine as p9
+
+WIDTH_IN = 5.0
+BASE_PT = 10.0
+NOTE_PT = 7.0
+PNG_DPI = 200
+
+# Okabe and Ito's colours in an order that also differs in lightness; their yellow is too light for lines on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+SHAPES = ("o", "s", "^", "D", "v", "p", "h", "*")
+LINETYPES: tuple[Any, ...] = (
+    "solid",
+    (0, (5, 2)),
+    (0, (1, 1.5)),
+    (0, (6, 2, 1, 2)),
+    (0, (6, 2, 1, 2, 1, 2)),
+    (0, (9, 3)),
+)
+INK, NOTE, GRID, BAND = "#1A1A1A", "#555555", "#E3E3E3", "#F1F1F1"
+
+# Text stays text; ids and dates do not change from one drawing to the next.
+RC: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "Helvetica"],
+    "text.parse_math": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ddlbench",
+    "pdf.fonttype": 3,
+}
+METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": "ddlbench"},
+    "pdf": {"CreationDate": None, "Creator": "ddlbench"},
+    "png": {"Software": "ddlbench"},
+}
+
+
+def ddlbench_theme(height_in: float) -> p9.theme:
+    """The theme of all figures: sans-serif, a light grid, the legend above the panel, the notes below it."""
+    none = p9.element_blank()
+    return p9.theme_minimal(base_size=BASE_PT, base_family="sans-serif") + p9.theme(
+        figure_size=(WIDTH_IN, height_in),
+        text=p9.element_text(color=INK),
+        plot_title=p9.element_text(size=BASE_PT + 1, weight="bold", ha="left", margin={"b": 3, "unit": "pt"}),
+        plot_subtitle=p9.element_text(size=NOTE_PT + 0.5, color=NOTE, ha="left", linespacing=1.25),
+        plot_caption=p9.element_text(
+            size=NOTE_PT, color=NOTE, ha="left", linespacing=1.3, margin={"t": 6, "unit": "pt"}
+        ),
+        plot_title_position="plot",
+        plot_caption_position="plot",
+        plot_background=p9.element_rect(fill="white", color="white"),
+        axis_title=p9.element_text(size=BASE_PT),
+        axis_text=p9.element_text(size=BASE_PT - 1.5, color=INK),
+        axis_ticks=none,
+        panel_grid_major=p9.element_line(color=GRID, size=0.5),
+        panel_grid_minor=none,
+        axis_line_x=p9.element_line(color=NOTE, size=0.5),
+        legend_position="top",
+        legend_justification="left",
+        legend_title=p9.element_text(size=BASE_PT - 1.5, color=INK),
+        legend_text=p9.element_text(size=BASE_PT - 1.5),
+        legend_key_width=26,
+        legend_key_height=12,
+        legend_box_spacing=0.01,
+        legend_margin=0,
+    )
+
+
+def styles(count: int) -> tuple[list[str], list[str], list[Any]]:
+    """Colours, marker shapes and line types of `count` series; no two series share all three."""
+    return tuple(list(islice(cycle(kind), count)) for kind in (COLOURS, SHAPES, LINETYPES))  # type: ignore[return-value]
+
+
+def render(plot: p9.ggplot) -> dict[str, bytes]:
+    """`plot` as svg, pdf and png (200 dpi), laid out once; the same plot gives the same bytes."""
+    pictures = {}
+    with mpl.rc_context(RC):
+        figure = plot.draw()
+        if layout := figure.get_layout_engine():
+            layout.execute(figure)
+            figure.set_layout_engine("none")
+        for kind, metadata in METADATA.items():
+            buffer = BytesIO()
+            figure.savefig(buffer, format=kind, dpi=PNG_DPI, metadata=metadata)
+            pictures[kind] = buffer.getvalue()
+    return pictures

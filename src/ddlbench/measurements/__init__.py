@@ -1,0 +1,1 @@
+"""What was measured: records, the store that keeps them, statistics, tables, facts and provenance."""

@@ -1,0 +1,112 @@
+"""Facts of a node, gathered on that node: a table of key -> (how to read it, type, unit); never a path."""
+
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Fact(NamedTuple):
+    """How a fact is read on this node (None where it does not say), its type, and its unit ("" = none)."""
+
+    read: Callable[[], Any]
+    type: type
+    unit: str = ""
+
+
+def gather() -> dict[str, Any]:
+    """Every fact of FACTS about this node, now; None for what it does not have or does not say."""
+    return {key: _read(fact) for key, fact in FACTS.items()}
+
+
+def short_label(facts: Mapping[str, Any]) -> str:
+    """The machine in a few words, for captions and tables: `Intel Xeon Silver 4214, 2 cores, 8 GB`."""
+    model = str(facts.get("cpu_model") or "unknown machine")
+    parts = [" ".join(re.sub(r"\((R|TM|C)\)|\bCPU\b|\bProcessor\b|\d+-Core|@.*", " ", model).split())]
+    if cores := facts.get("cores"):
+        parts.append(f"{cores} core" if cores == 1 else f"{cores} cores")
+    if memory := facts.get("memory_gb"):
+        parts.append(f"{memory:.0f} GB")
+    gpus = facts.get("gpus") or []
+    parts += [f"{gpus.count(gpu)}x {gpu}" for gpu in dict.fromkeys(gpus)]
+    return ", ".join(parts)
+
+
+def _read(fact: Fact) -> Any:
+    try:
+        return fact.read()
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        return None
+
+
+def _text(path: str) -> str:
+    return Path(path).read_text().strip()
+
+
+def _cpu_model() -> str:
+    """As the kernel names it; the architecture where it names none (as on ARM)."""
+    named = re.search(
+        r"^(?:model name|cpu model|Model|Hardware)\s*:\s*(\S.*)$", _text("/proc/cpuinfo"), re.MULTILINE
+    )
+    return named[1].strip() if named else platform.processor() or platform.machine()
+
+
+def _memory_gb() -> float:
+    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
+
+
+def _distribution() -> str:
+    return platform.freedesktop_os_release()["PRETTY_NAME"]
+
+
+def _network_interfaces() -> list[str]:
+    """Names of the interfaces that are up, with their speed in Mbit/s where they tell it: `eth0 10000`."""
+    found = []
+    for _, name in sorted(socket.if_nameindex()):
+        folder = Path("/sys/class/net") / name
+        if name == "lo" or not folder.exists() or (folder / "operstate").read_text().strip() == "down":
+            continue
+        try:
+            speed = int((folder / "speed").read_text())
+        except (OSError, ValueError):
+            speed = -1
+        found.append(f"{name} {speed}" if speed > 0 else name)
+    return found
+
+
+def _nvidia(query: str) -> list[str]:
+    """One answer a GPU; [] on a node without NVIDIA's tool."""
+    if not (tool := shutil.which("nvidia-smi")):
+        return []
+    command = [tool, f"--query-gpu={query}", "--format=csv,noheader"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+    return [line.strip() for line in answer.splitlines() if line.strip()]
+
+
+def _cores_usable() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+FACTS: dict[str, Fact] = {
+    "hostname": Fact(socket.gethostname, str),
+    "cpu_model": Fact(_cpu_model, str),
+    "cores": Fact(os.cpu_count, int),
+    "cores_usable": Fact(_cores_usable, int),
+    "memory_gb": Fact(_memory_gb, float, "GB"),
+    "gpus": Fact(lambda: _nvidia("name"), list),
+    "gpu_driver": Fact(lambda: next(iter(_nvidia("driver_version")), None), str),
+    "interfaces": Fact(_network_interfaces, list, "Mbit/s"),
+    "congestion_control": Fact(lambda: _text("/proc/sys/net/ipv4/tcp_congestion_control"), str),
+    "kernel": Fact(platform.release, str),
+    "os": Fact(_distribution, str),
+    "python": Fact(platform.python_version, str),
+    "slurm_job": Fact(lambda: os.environ.get("SLURM_JOB_ID"), str),
+    "slurm_nodes": Fact(lambda: os.environ.get("SLURM_JOB_NODELIST"), str),
+    "time": Fact(lambda: datetime.now(UTC).isoformat(timespec="seconds"), str),
+}

@@ -1,0 +1,192 @@
+"""The measurement record: what one repetition of one point left behind, with a checksum of its own."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import sha256_json
+
+SCHEMA = 1
+
+REQUIRED: dict[str, type | tuple[type, ...]] = {
+    "schema": int,
+    "fingerprint": str,
+    "point": dict,
+    "repetition": int,
+    "status": str,
+    "run": str,
+    "started": str,
+    "ended": str,
+    "dilation": (int, float),
+    "step_times_ms": list,
+    "metrics": dict,
+    "provenance": dict,
+}
+
+Record = dict[str, Any]
+Report = Mapping[str, Any]
+
+
+class DamagedRecord(DdlbenchError):
+    """A measurement file that is not what was written: `path` names it, `why` says what is wrong."""
+
+    def __init__(self, path: Path | str, why: str) -> None:
+        super().__init__(f"{path}: damaged: {why}")
+        self.path = Path(path)
+        self.why = why
+
+
+def seal(record: Mapping[str, Any]) -> Record:
+    """The record as plain JSON data with the checksum of everything else in it.
+
+    Numbers that JSON cannot hold (the loss of a training that diverged: nan, inf) become None: not measured.
+    """
+    content = {key: value for key, value in record.items() if key != "checksum"}
+    plain = json.loads(json.dumps(_finite(content)))
+    return {**plain, "checksum": sha256_json(plain)}
+
+
+def parse(text: str | bytes, path: Path | str) -> Record:
+    """The record in `text`, the content of `path`. Raises DamagedRecord where it is not a whole, true one."""
+    try:
+        record = json.loads(text)
+        if not isinstance(record, dict):
+            raise ValueError("not an object")
+        content = {key: value for key, value in record.items() if key != "checksum"}
+        found = sha256_json(content)
+    except ValueError as error:  # also bytes that are not UTF-8, and NaN
+        raise DamagedRecord(path, f"it is not JSON ({error})") from None
+    if record.get("checksum") != found:
+        raise DamagedRecord(path, f"its checksum says {record.get('checksum')}, its content is {found}")
+    if why := _mistake(record):
+        raise DamagedRecord(path, why)
+    return record
+
+
+def _mistake(record: Record) -> str | None:
+    """What keeps a record from being used, or None."""
+    for key, kind in REQUIRED.items():
+        if not isinstance(record.get(key), kind):
+            return f"it has no valid {key!r} ({record.get(key)!r:.60})"
+    if record["schema"] != SCHEMA:
+        return f"its schema is {record['schema']}, this version reads {SCHEMA}"
+    if record["status"] == "does_not_fit":
+        return None
+    if record["status"] != "measured":
+        return f"its status is {record['status']!r} (expected measured or does_not_fit)"
+    ranks = record["step_times_ms"]
+    counts = {len(times) if isinstance(times, list) else 0 for times in ranks}
+    if len(counts) != 1 or counts == {0}:
+        return "its ranks do not have the same number (at least 1) of step times"
+    return None if record["dilation"] > 0 else f"its dilation is {record['dilation']}"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return value
+
+
+def words(point: Mapping[str, Any]) -> str:
+    """A point for people: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss`."""
+    workers = point.get("workers")
+    link = [("bandwidth_mbit", "Mbit/s"), ("latency_ms", "ms"), ("loss_percent", "% loss")]
+    return ", ".join(
+        [str(point.get("model")), str(point.get("dataset")), f"batch {point.get('batch_size')}"]
+        + [f"{workers} worker" if workers == 1 else f"{workers} workers"]
+        + [f"{point[key]:g} {unit}" for key, unit in link if point.get(key) is not None]
+    )
+
+
+# ------------------------------------------------------------------------------------------- derived values
+
+
+def step_time_ms(record: Mapping[str, Any]) -> float | None:
+    """Mean time per step, undilated; a step takes as long as its slowest rank. None without any step."""
+    slowest = [max(times) for times in zip(*record["step_times_ms"], strict=True)]
+    return math.fsum(slowest) / len(slowest) / record["dilation"] if slowest else None
+
+
+def images_per_second(record: Mapping[str, Any]) -> float | None:
+    """Images of the whole worker group per second (`batch_size` is the global batch)."""
+    time = step_time_ms(record)
+    return 1000 * record["point"]["batch_size"] / time if time else None
+
+
+def epoch_time_s(record: Mapping[str, Any], report: Report) -> float | None:
+    """Time per epoch, extrapolated from the step time to what the grid's `report` counts as an epoch."""
+    time = step_time_ms(record)
+    steps = report.get("epoch_steps")
+    if steps is None and report.get("epoch_images") is not None:
+        steps = report["epoch_images"] / record["point"]["batch_size"]
+    return None if time is None or steps is None else time * steps / 1000
+
+
+def training_time_s(record: Mapping[str, Any], report: Report) -> float | None:
+    """Time of the training that the grid's `report` asks for: `epochs` epochs."""
+    time = epoch_time_s(record, report)
+    return None if time is None or report.get("epochs") is None else time * report["epochs"]
+
+
+class Metric(NamedTuple):
+    """A column of the tables: its unit ("" = a pure number) and how to read it from a record and a report."""
+
+    unit: str
+    read: Callable[[Mapping[str, Any], Report], float | None]
+
+
+def _reported(key: str) -> Callable[[Mapping[str, Any], Report], float | None]:
+    return lambda record, report: record["metrics"].get(key)
+
+
+def _link(key: str) -> Callable[[Mapping[str, Any], Report], float | None]:
+    return lambda record, report: ((record.get("link") or {}).get("measured") or {}).get(key)
+
+
+METRICS: dict[str, Metric] = {
+    "step_time_ms": Metric("ms", lambda record, report: step_time_ms(record)),
+    "images_per_second": Metric("images/s", lambda record, report: images_per_second(record)),
+    "epoch_time_s": Metric("s", epoch_time_s),
+    "training_time_s": Metric("s", training_time_s),
+    "train_loss": Metric("", _reported("train_loss")),
+    "test_loss": Metric("", _reported("test_loss")),
+    "test_accuracy_percent": Metric("%", _reported("test_accuracy_percent")),
+    "forward_ms": Metric("ms", _reported("forward_ms")),
+    "backward_ms": Metric("ms", _reported("backward_ms")),
+    "communication_ms": Metric("ms", _reported("communication_ms")),
+    "link_rate_mbit": Metric("Mbit/s", _link("rate_mbit")),
+    "link_rtt_ms": Metric("ms", _link("rtt_ms")),
+    "link_loss_percent": Metric("%", _link("loss_percent")),
+}
+
+
+def steps(record: Mapping[str, Any]) -> int:
+    """Number of measured steps of a repetition."""
+    return len(record["step_times_ms"][0]) if record["step_times_ms"] else 0
+
+
+def epochs(record: Mapping[str, Any]) -> Iterator[tuple[int, Record]]:
+    """Each epoch of a record (1, 2, ...) as a record of its own, for tables with a row per epoch.
+
+    Epochs are counted back from the end, so that dropped warm-up steps shorten the first one only. Losses and
+    accuracy were measured after the last epoch and stay there; times that are means over all are dropped.
+    """
+    point, total = record["point"], steps(record)
+    count = max(1, point.get("epochs") or 1)
+    length = point.get("steps_per_epoch") or math.ceil(total / count)
+    if count == 1 or total == 0:
+        yield 1, dict(record)
+        return
+    for epoch in range(1, count + 1):
+        end = total - (count - epoch) * length
+        times = [rank[max(0, end - length) : max(0, end)] for rank in record["step_times_ms"]]
+        after = ("train_loss", "test_loss", "test_accuracy_percent") if epoch == count else ()
+        metrics = {key: record["metrics"].get(key) if key in after else None for key in record["metrics"]}
+        yield epoch, {**record, "step_times_ms": times, "metrics": metrics}

@@ -1,0 +1,65 @@
+"""Median, 95 % bootstrap interval, and the rule that says when a point has been measured often enough.
+
+The percentile bootstrap is that of `scipy.stats.bootstrap` (a test compares them), for the median only:
+importing SciPy takes 1.5 s, which neither a sweep nor a figure has to spare.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+RESAMPLES = 9999
+SEED = 1
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """Median of `values` and the 95 % bootstrap interval of the median (percentile method, seeded).
+
+    low and high are None for a single value, which says nothing about spread. Raises ValueError for no value.
+    """
+    import numpy
+
+    if len(values) == 0:
+        raise ValueError("no value to take the median of")
+    ordered = numpy.sort(numpy.asarray(values, dtype=float))
+    median = float(numpy.median(ordered))
+    if len(ordered) == 1:
+        return median, None, None
+    below, above = _middle_ranks(len(ordered))
+    medians = (ordered[below] + ordered[above]) / 2
+    low, high = numpy.percentile(medians, [2.5, 97.5])
+    return median, float(low), float(high)
+
+
+@lru_cache(maxsize=64)
+def _middle_ranks(count: int) -> "tuple[NDArray[numpy.intp], NDArray[numpy.intp]]":
+    """Ranks of the two middle values (one, for odd counts) of each resample of `count` sorted values."""
+    import numpy
+
+    resamples = numpy.random.default_rng(SEED).integers(0, count, size=(RESAMPLES, count))
+    resamples.sort(axis=1)
+    return resamples[:, (count - 1) // 2].copy(), resamples[:, count // 2].copy()
+
+
+def is_stable(values: Sequence[float], interval_percent: float, min_repetitions: int) -> bool:
+    """Whether the interval's half width is at most `interval_percent` % of the median of enough values."""
+    if len(values) < max(2, min_repetitions):
+        return False
+    median, low, high = median_interval(values)
+    return low is not None and high is not None and (high - low) / 2 <= interval_percent / 100 * abs(median)
+
+
+def needs_repetition(values: Sequence[float], measure: Mapping[str, Any]) -> bool:
+    """The stop rule: whether a point that gave `values` (one a repetition) has to be measured once more.
+
+    measure: the config's section: min_repetitions, max_repetitions, interval_percent.
+    """
+    if len(values) < measure["min_repetitions"]:
+        return True
+    if len(values) >= measure["max_repetitions"]:
+        return False
+    return not is_stable(values, measure["interval_percent"], measure["min_repetitions"])

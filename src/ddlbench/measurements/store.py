@@ -1,0 +1,151 @@
+"""The measurement store: one file a repetition, found by the fingerprint of everything that determines it.
+
+    <root>/<fp[:2]>/<fp>/<repetition>-<started>.json      append-only; a file is whole or absent
+    <root>/<fp[:2]>/<fp>/since                            what was started before this moment no longer counts
+    <root>/set-aside/                                     damaged files, kept for whoever wants to see them
+
+Nothing is locked: files are created in one step and never changed, so pipelines may share a store.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ddlbench.files import canonical_json, create_once, sha256_json, write_atomically
+from ddlbench.measurements.record import DamagedRecord, Record, parse, seal
+
+SINCE = "since"
+MEASURE_KEYS = ("warmup_steps", "min_steps", "max_steps", "step_budget_s")
+
+
+def fingerprint(
+    point: Mapping[str, Any],
+    *,
+    measure: Mapping[str, Any],
+    dilation: float,
+    environment_sha256: str,
+    code_sha256: str,
+    dataset_sha256: str,
+    machine: Mapping[str, Any],
+) -> str:
+    """SHA-256 of everything that determines a measurement: what has the same is not measured again.
+
+    point: of the plan. measure: the config's section (how often to repeat does not count).
+    machine: facts of the node (its cpu_model and cores count). 400 and 400.0 are the same value.
+    """
+    return sha256_json(
+        _integral(
+            {
+                "point": point,
+                "measure": {key: measure[key] for key in MEASURE_KEYS},
+                "dilation": dilation,
+                "environment": environment_sha256,
+                "code": code_sha256,
+                "dataset": dataset_sha256,
+                "machine": {key: machine[key] for key in ("cpu_model", "cores")},
+            }
+        )
+    )
+
+
+def _integral(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _integral(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_integral(each) for each in value]
+    return value
+
+
+class Store:
+    """The measurements below a folder (made when the first one is added)."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+
+    def add(self, record: Mapping[str, Any]) -> Path:
+        """Keep a record (sealed here) and return its file. Raises DdlbenchError where the disk is full."""
+        sealed = seal(record)
+        text = canonical_json(sealed) + "\n"
+        name = f"{sealed['repetition']}-{_instant(sealed['started']):%Y%m%dT%H%M%S.%fZ}"
+        folder = self._folder(sealed["fingerprint"])
+        path, others = folder / f"{name}.json", 1
+        while not create_once(path, text):  # another pipeline measured the same in the same microsecond
+            others += 1
+            path = folder / f"{name}-{others}.json"
+        return path
+
+    def start_afresh(self, fingerprint: str, when: datetime) -> None:
+        """Leave out, from now on, what was started before `when`, which only moves forward."""
+        known = self._since(fingerprint)
+        if self._folder(fingerprint).is_dir() and (known is None or known < _utc(when)):
+            write_atomically(self._folder(fingerprint) / SINCE, _utc(when).isoformat())
+
+    def measurements(self, fingerprint: str) -> list[tuple[Path, Record]]:
+        """The records of a fingerprint, by repetition, then by start, since the last fresh start.
+
+        A damaged file is named on stderr, moved into `set-aside/` and not used.
+        """
+        found = []
+        since = self._since(fingerprint)
+        for path in self._files(fingerprint):
+            try:
+                record = parse(path.read_bytes(), path)
+                if record["fingerprint"] != fingerprint:
+                    raise DamagedRecord(path, f"it belongs to the fingerprint {record['fingerprint']}")
+            except FileNotFoundError:  # set aside by another pipeline in the meantime
+                continue
+            except DamagedRecord as damage:
+                self._set_aside(damage)
+                continue
+            started = _instant(record["started"])
+            if since is None or started >= since:
+                found.append((record["repetition"], started, path, record))
+        found.sort(key=lambda each: each[:3])
+        return [(path, record) for _, _, path, record in found]
+
+    def _folder(self, fingerprint: str) -> Path:
+        return self.root / fingerprint[:2] / fingerprint
+
+    def _files(self, fingerprint: str) -> list[Path]:
+        try:
+            return [
+                Path(entry.path)
+                for entry in os.scandir(self._folder(fingerprint))
+                if entry.name.endswith(".json") and not entry.name.startswith(".")
+            ]
+        except FileNotFoundError:
+            return []
+
+    def _since(self, fingerprint: str) -> datetime | None:
+        try:
+            return _instant((self._folder(fingerprint) / SINCE).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _set_aside(self, damage: DamagedRecord) -> None:
+        name = f"{damage.path.parent.name[:12]}-{damage.path.stem}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.json"
+        target = self.root / "set-aside" / name
+        try:
+            target.parent.mkdir(exist_ok=True)
+            os.replace(damage.path, target)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            where = f"it could not be moved ({error.strerror})"
+        else:
+            where = f"it is now {target}"
+        print(f"warning: {damage}. It is not used; {where}.", file=sys.stderr)
+
+
+def _instant(text: str) -> datetime:
+    return _utc(datetime.fromisoformat(text))
+
+
+def _utc(moment: datetime) -> datetime:
+    """The moment in UTC; one without a zone is taken as UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,150 @@
+"""Tables of measurements: a row a point (or a point and epoch), median and 95 % interval of each metric."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import write_atomically
+from ddlbench.measurements.provenance import repository_root
+from ddlbench.measurements.record import METRICS, DamagedRecord, Record, epochs, parse, steps
+from ddlbench.measurements.statistics import is_stable, median_interval
+
+if TYPE_CHECKING:
+    import pandas
+
+SIGNIFICANT_DIGITS = 6
+
+Row = dict[str, Any]
+
+
+def aggregate(
+    manifests: Sequence[Path | str], measure: Mapping[str, Any] | None = None
+) -> "pandas.DataFrame":
+    """The table of the runs of a grid, from their manifests and from the measurement files that these list.
+
+    measure: the config's section, whose stop rule (interval_percent, min_repetitions) fills `stable`;
+    by default the manifest's own ("measure"); the column stays empty without either.
+    Returns one row a point, sorted, or one a point and epoch where the report says `per_epoch: true`.
+    Columns: study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (measured,
+    of all repetitions), dilation, backend, host, stable, and m, m_low, m_high for each m of METRICS.
+    What could not be measured is a row too, with its status, its reason, and empty metrics.
+    Raises DdlbenchError, naming the file, where a manifest or measurement is damaged or missing.
+    """
+    import pandas
+
+    rows: list[Row] = []
+    keys: dict[str, None] = {}
+    for path in map(Path, manifests):
+        manifest = _read_manifest(path)
+        for entry in manifest["points"]:
+            keys.update(dict.fromkeys(entry["point"]))
+            rows += _rows(path, manifest, entry, measure or manifest.get("measure"))
+    if not rows:
+        raise DdlbenchError(
+            f"no point to make a table of in {', '.join(map(str, manifests)) or 'no manifest'}"
+        )
+    epoch = ["epoch"] if any("epoch" in row for row in rows) else []
+    identity = ["study", "grid", "point_id", *keys, *epoch]
+    table = pandas.DataFrame(rows)
+    table = table.reindex(columns=identity + [name for name in table.columns if name not in identity])
+    table = table.sort_values(
+        ["study", "grid", *keys, "point_id", *epoch], na_position="first", kind="stable"
+    )
+    whole = {name: "Int64" for name in [*keys, *epoch] if _are_whole(row.get(name) for row in rows)}
+    return table.astype(whole).reset_index(drop=True)
+
+
+def write_table(table: "pandas.DataFrame", path: Path | str) -> None:
+    """Write the table as CSV, atomically; metrics to six digits. Equal tables give equal bytes."""
+    rounded = table.copy()
+    for name in (f"{metric}{suffix}" for metric in METRICS for suffix in ("", "_low", "_high")):
+        if name in rounded:
+            rounded[name] = [_round(value) for value in rounded[name]]
+    write_atomically(path, rounded.to_csv(index=False, lineterminator="\n"))
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_bytes())
+        return {key: manifest[key] for key in ("study", "grid", "points")} | manifest
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DdlbenchError(
+            f"{path}: this manifest cannot be read ({type(error).__name__}: {error}).\n"
+            f"  To write it again:  rm -f {path}  and start again; measurements are kept."
+        ) from None
+
+
+def _rows(
+    path: Path, manifest: Mapping[str, Any], entry: Mapping[str, Any], rule: Mapping[str, Any] | None
+) -> Iterator[Row]:
+    report = manifest.get("report") or {}
+    records = _records(path, entry)
+    measured = [record for record in records if record["status"] == "measured"]
+    for number, parts in _by_epoch(measured) if report.get("per_epoch") else [(None, measured)]:
+        yield {
+            "study": manifest["study"],
+            "grid": manifest["grid"],
+            "point_id": entry["id"],
+            **{key: _cell(value) for key, value in entry["point"].items()},
+            **({} if number is None else {"epoch": number}),
+            "status": entry["status"],
+            "reason": entry.get("reason"),
+            "repetitions": len(parts),
+            "steps": sum(map(steps, parts)),
+            "dilation": records[0]["dilation"] if records else None,
+            "backend": (records[0].get("link") or {}).get("backend") if records else None,
+            "host": manifest.get("host"),
+            **_metrics(parts, report, rule),
+        }
+
+
+def _by_epoch(records: Sequence[Record]) -> Iterable[tuple[int, list[Record]]]:
+    slices: dict[int, list[Record]] = {1: []}
+    for record in records:
+        for number, part in epochs(record):
+            slices.setdefault(number, []).append(part)
+    return slices.items()
+
+
+def _records(path: Path, entry: Mapping[str, Any]) -> list[Record]:
+    """The measurements that an entry of the manifest `path` lists."""
+    records = []
+    for name in entry.get("measurements") or []:
+        file = repository_root(path) / name
+        try:
+            records.append(parse(file.read_bytes(), name))
+        except (FileNotFoundError, DamagedRecord) as error:
+            what = error if isinstance(error, DamagedRecord) else f"{name}: this measurement is missing"
+            raise DdlbenchError(
+                f"{what}\n  {path} lists it for the point {entry['id']}. To measure it again:"
+                f"  rm {path}  and start again; everything else is kept."
+            ) from None
+    return records
+
+
+def _metrics(records: Sequence[Record], report: Mapping[str, Any], rule: Mapping[str, Any] | None) -> Row:
+    cells: Row = {"stable": None}
+    for name, metric in METRICS.items():
+        values = [value for record in records if (value := metric.read(record, report)) is not None]
+        summary = median_interval(values) if values else (None, None, None)
+        cells.update(zip((name, f"{name}_low", f"{name}_high"), summary, strict=True))
+        if name == "step_time_ms" and values and rule:
+            cells["stable"] = is_stable(values, rule["interval_percent"], rule["min_repetitions"])
+    return cells
+
+
+def _cell(value: Any) -> Any:
+    """A point's value as a cell: a shape [28, 28, 1] is `28x28x1`."""
+    return "x".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _are_whole(values: Iterator[Any]) -> bool:
+    """Whether all values that are there (at least one) are whole numbers; others in the column are empty."""
+    present = [value for value in values if value is not None]
+    return bool(present) and all(type(value) is int for value in present)
+
+
+def _round(value: Any) -> float | None:
+    return None if value is None or value != value else float(f"{value:.{SIGNIFICANT_DIGITS}g}")

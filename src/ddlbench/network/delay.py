@@ -1,0 +1,120 @@
+"""The delay process: holds each forwarded packet of a host back for that host's latency.
+
+It binds one NFQUEUE a host and gives the verdict when the time has come; the packets themselves never leave the kernel.
+Its input is lines of JSON, a list of one delay in nanoseconds for each queue; each line is answered with `ok`. Should it
+die, the queues are dead too, not free: a link never gets faster than it was told to be.
+
+    python -m ddlbench.network.delay QUEUES
+"""
+
+import ctypes
+import json
+import os
+import select
+import socket
+import struct
+import sys
+from collections import deque
+from contextlib import suppress
+from time import monotonic_ns
+
+_NETLINK_NETFILTER = 12
+_SUBSYSTEM_QUEUE = 3
+_VERDICT_BATCH, _CONFIG = 3, 2
+_REQUEST, _ACK = 1, 4
+_SOL_NETLINK, _NO_ENOBUFS = 270, 5
+_SO_RCVBUFFORCE = 33
+_SOCKET_BUFFER_BYTES = 64 << 20
+_QUEUE_LENGTH = 400_000  # packets: 2 Gbit/s of full frames for more than two seconds
+_COPY_META, _GSO_FLAG = 1, 4
+_ACCEPT = 1
+_PR_SET_TIMERSLACK = 29
+_PACKET_ID_OFFSET = 24  # netlink header 16, nfgenmsg 4, attribute header 4: the packet header comes first
+_BATCH = 64
+_WAKE_UP_NS = 100_000  # what a timer and the way back into Python usually take; a packet is let go that much early
+
+
+class Queue:
+    """One NFQUEUE and the packets waiting in it, in order of arrival."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.delay_ns = 0
+        self.waiting: deque[tuple[int, int]] = deque()  # (due, packet id)
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
+        self.socket.bind((0, 0))
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _SOCKET_BUFFER_BYTES)
+        except PermissionError:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
+        self.socket.setsockopt(_SOL_NETLINK, _NO_ENOBUFS, 1)
+        self._configure(_attribute(1, struct.pack("!BBH", 1, 0, 0)))  # bind
+        self._configure(_attribute(2, struct.pack("!IB", 0, _COPY_META)))
+        self._configure(_attribute(3, struct.pack("!I", _QUEUE_LENGTH)))
+        flags = struct.pack("!I", _GSO_FLAG)
+        self._configure(_attribute(5, flags) + _attribute(4, flags))
+        self.socket.setblocking(False)
+
+    def take(self, buffer: bytearray) -> None:
+        """Note what has arrived; it is due one delay from now."""
+        due = monotonic_ns() + max(0, self.delay_ns - _WAKE_UP_NS)
+        try:
+            for _ in range(_BATCH):
+                self.socket.recv_into(buffer)
+                self.waiting.append((due, struct.unpack_from("!I", buffer, _PACKET_ID_OFFSET)[0]))
+        except BlockingIOError:
+            pass
+
+    def release(self, now: int) -> int | None:
+        """Let pass what is due; returns when the next packet is, or None."""
+        last = None
+        while self.waiting and self.waiting[0][0] <= now:
+            last = self.waiting.popleft()[1]
+        if last is not None:  # one verdict for all packets up to this one
+            self.socket.send(self._message(_VERDICT_BATCH, _attribute(2, struct.pack("!II", _ACCEPT, last)), 0))
+        return self.waiting[0][0] if self.waiting else None
+
+    def _configure(self, attributes: bytes) -> None:
+        self.socket.send(self._message(_CONFIG, attributes, _ACK))
+        error: int = struct.unpack_from("=i", self.socket.recv(4096), 16)[0]
+        if error:
+            raise OSError(-error, f"nfnetlink_queue: {os.strerror(-error)}")
+
+    def _message(self, kind: int, attributes: bytes, flags: int) -> bytes:
+        header = struct.pack(
+            "=IHHII", 20 + len(attributes), _SUBSYSTEM_QUEUE << 8 | kind, _REQUEST | flags, 0, 0
+        ) + struct.pack("!BBH", 0, 0, self.number)
+        return header + attributes
+
+
+def _attribute(kind: int, payload: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(payload), kind) + payload + b"\0" * (-len(payload) % 4)
+
+
+def serve(count: int) -> None:
+    """Delay the packets of queues 0 to `count` - 1 until the input ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # wake within a microsecond
+    with suppress(PermissionError):  # only root may go before others
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+    queues = {queue.socket.fileno(): queue for queue in (Queue(number) for number in range(count))}
+    print("ok", flush=True)
+    commands = sys.stdin.fileno()
+    buffer = bytearray(8192)
+    while True:
+        now = monotonic_ns()
+        due = [when for queue in queues.values() if (when := queue.release(now)) is not None]
+        timeout = max(0, min(due) - monotonic_ns()) / 1e9 if due else None
+        for ready in select.select([commands, *queues], [], [], timeout)[0]:
+            if ready == commands:
+                line = sys.stdin.readline()
+                if not line:
+                    return
+                for queue, delay_ns in zip(queues.values(), json.loads(line), strict=True):
+                    queue.delay_ns = delay_ns
+                print("ok", flush=True)
+            else:
+                queues[ready].take(buffer)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

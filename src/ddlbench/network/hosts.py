@@ -1,0 +1,79 @@
+"""Which share of this machine each emulated host gets, and the time dilation that follows from it."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from ddlbench.errors import ConfigError
+
+GIB = 2**30
+# Left to the operating system and to our own processes when hosts share the machine's memory.
+MEMORY_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Host:
+    """One emulated host: its name and address, the cores its processes are pinned to, its threads and memory."""
+
+    name: str
+    address: str
+    cores: tuple[int, ...]
+    threads: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """All hosts of a run; times measured on them are divided by `dilation`.
+
+    `memory_reduced` tells that this machine has too little memory to give each host what the study gave it.
+    """
+
+    hosts: tuple[Host, ...]
+    dilation: float
+    memory_reduced: bool
+
+
+def place(
+    workers: int,
+    *,
+    vcpus: int,
+    memory_gb: float,
+    host_count: int,
+    cores: list[int],
+    available_memory_bytes: int,
+    dilation: float | str = "auto",
+) -> Placement:
+    """Place `workers` hosts of `vcpus` and `memory_gb` (GiB) on `cores`.
+
+    Where all `host_count` hosts of the study fit, a host has its own cores and nothing is dilated. Otherwise every host
+    of the study, in small groups too, so that they compare, has at most one core, and time is dilated by
+    k = vcpus x (hosts on a core): a host then computes as fast as `vcpus` such cores that share the work perfectly.
+    Raises ConfigError for a dilation that cannot be had on this machine, saying which can.
+    """
+    hosts_per_core = ceil(workers / len(cores))
+    if dilation == "auto" and host_count * vcpus <= len(cores):
+        shares = [tuple(cores[i * vcpus : (i + 1) * vcpus]) for i in range(workers)]
+        factor = 1.0
+    else:
+        if dilation != "auto":
+            hosts_per_core = _hosts_per_core(float(dilation), workers, vcpus, len(cores))
+        shares = [(cores[i // hosts_per_core],) for i in range(workers)]
+        factor = float(vcpus * hosts_per_core)
+    wanted = int(memory_gb * GIB)
+    affordable = int(available_memory_bytes * MEMORY_SHARE / workers)
+    hosts = tuple(
+        Host(f"h{i}", f"10.66.0.{i}", share, len(share), min(wanted, affordable))
+        for i, share in enumerate(shares, start=1)
+    )
+    return Placement(hosts, factor, affordable < wanted)
+
+
+def _hosts_per_core(dilation: float, workers: int, vcpus: int, cores: int) -> int:
+    """How many hosts share a core under the dilation that was asked for."""
+    possible = [vcpus * n for n in range(ceil(workers / cores), workers + 1)]
+    if dilation not in possible:
+        raise ConfigError(
+            f"dilation: {dilation:g} cannot be had with {workers} hosts of {vcpus} vCPU on {cores} cores "
+            f"(possible are auto, {', '.join(map(str, possible))})"
+        )
+    return int(dilation) // vcpus

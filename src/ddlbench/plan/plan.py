@@ -1,0 +1,63 @@
+"""The plan: what is measured and drawn, all of it, before anything starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from ddlbench.errors import ConfigError, nearest
+from ddlbench.plan.catalogue import MEASURABLE
+from ddlbench.plan.point import Point
+from ddlbench.plan.run import Run
+from ddlbench.plan.study import Figure, Grid, Link, Study
+
+
+class Status(NamedTuple):
+    """Whether a point can be measured now, and if not, why not and what could be."""
+
+    name: Literal["measurable", "not_available"]
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All studies of a configuration, expanded; pure data."""
+
+    settings: Mapping[str, Any]  # the validated configuration
+    links: Mapping[str, Link]
+    studies: Mapping[str, Study]
+    figures: Mapping[str, Figure]
+    default_figures: tuple[str, ...]
+    runs: tuple[Run, ...]
+
+    def grid(self, study: str, name: str) -> Grid:
+        """A grid by its study and name."""
+        return self.studies[study].grids[name]
+
+    def run(self, run_id: str) -> Run:
+        """A run by its id; ConfigError, with the nearest one, where there is none."""
+        for run in self.runs:
+            if run.id == run_id:
+                return run
+        raise ConfigError(f"there is no run {run_id!r}{nearest(run_id, [run.id for run in self.runs])}")
+
+    def runs_of(self, name: str) -> tuple[Run, ...]:
+        """The runs of a figure (zhao2016_fig5) or of a grid (zhao2016/standalone_bandwidth)."""
+        if figure := self.figures.get(name):
+            grids = [self.grid(figure.study, grid) for grid in figure.grids]
+            return tuple(run for grid in grids for run in grid.runs if any(map(figure.shows, run.points)))
+        study, _, grid_name = name.partition("/")
+        if study in self.studies and grid_name in self.studies[study].grids:
+            return self.grid(study, grid_name).runs
+        known = [*self.figures, *(f"{s.key}/{grid}" for s in self.studies.values() for grid in s.grids)]
+        raise ConfigError(f"there is no figure or grid {name!r}{nearest(name, known)}")
+
+    def status(self, point: Point) -> Status:
+        """Whether `point` can be measured with what ddlbench has now."""
+        lacking = [
+            f"{key} {getattr(point, key)} (possible are {', '.join(possible)})"
+            for key, possible in MEASURABLE.items()
+            if getattr(point, key) not in possible
+        ]
+        if lacking:
+            return Status("not_available", "not available yet: " + "; ".join(lacking))
+        return Status("measurable", None)

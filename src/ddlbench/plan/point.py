@@ -1,0 +1,99 @@
+"""A point: one cell of a grid, holding exactly what determines its measurement, and how it is called."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from ddlbench.files import sha256_json
+from ddlbench.plan.catalogue import STRATEGIES
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is measured. The three link values are None where no emulated link is used.
+
+    Two grids that hold an equal point share its measurement: a point does not know its study.
+    """
+
+    framework: str
+    strategy: str
+    runtime: str
+    devices: str
+    fabric: str
+    model: str
+    dataset: str
+    image_shape: tuple[int, ...]  # height, width, channels
+    batch_size: int  # global: of all workers together
+    workers: int
+    host_count: int  # of the study's hosts of this kind: time is dilated as much as all of them would need
+    vcpus: int  # of each host
+    memory_gb: float  # of each host
+    bandwidth_mbit: float | None  # of each host's connection
+    latency_ms: float | None  # one way, on what a host sends
+    loss_percent: float | None
+    congestion_control: str
+    learning_rate: float
+    momentum: float
+    epochs: int  # trained for real; 0: only times are measured
+    steps_per_epoch: int | None  # None: as many as the data set's images need
+    seed: int
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Point":
+        """The point that `as_dict` gave."""
+        return cls(**{**data, "image_shape": tuple(data["image_shape"])})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The point as flat JSON data."""
+        return {key: getattr(self, key) for key in POINT_KEYS} | {"image_shape": list(self.image_shape)}
+
+    @cached_property
+    def id(self) -> str:
+        """Stable name with a hash of everything: torch-ring-mlp-digits-b128-2w-400mbit-0ms-0loss-1f3a9c."""
+        parts = [self.framework, STRATEGIES[self.strategy], self.model.replace("_", "-"), self.dataset]
+        parts += [f"b{self.batch_size}", f"{self.workers}w"]
+        if self.bandwidth_mbit is not None:
+            parts += [f"{self.bandwidth_mbit:g}mbit", f"{self.latency_ms:g}ms", f"{self.loss_percent:g}loss"]
+        elif self.workers > 1:
+            parts += [self.fabric]
+        return "-".join([*parts, sha256_json(self.as_dict())[:6]])
+
+    @property
+    def dataset_key(self) -> str:
+        """The data set in the images' shape: digits-28x28x1."""
+        return f"{self.dataset}-{'x'.join(map(str, self.image_shape))}"
+
+
+POINT_KEYS = tuple(field.name for field in fields(Point))
+
+
+def point_id(point: Point | Mapping[str, Any]) -> str:
+    """The stable id of a point, given as such or as its JSON data."""
+    return _as_point(point).id
+
+
+def words(point: Point | Mapping[str, Any]) -> str:
+    """A point for a person: mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss."""
+    point = _as_point(point)
+    parts = [point.model, point.dataset, f"batch {point.batch_size}"]
+    parts += [f"{point.workers} worker" + "s" * (point.workers > 1)]
+    parts += [link_words(point)] if point.workers > 1 else []
+    unusual = (point.framework, point.strategy, point.runtime, point.devices)
+    parts += [name.replace("_", " ") for name, usual in zip(unusual, _USUAL, strict=True) if name != usual]
+    return ", ".join(parts)
+
+
+def link_words(point: Point | Mapping[str, Any]) -> str:
+    """What connects a point's workers: 400 Mbit/s, 0 ms, 0 % loss; or the fabric; or no link, for one."""
+    point = _as_point(point)
+    if point.bandwidth_mbit is not None:
+        return f"{point.bandwidth_mbit:g} Mbit/s, {point.latency_ms:g} ms, {point.loss_percent:g} % loss"
+    return point.fabric if point.workers > 1 else "no link"
+
+
+_USUAL = ("torch", "ring_allreduce", "bare", "cpu")
+
+
+def _as_point(point: Point | Mapping[str, Any]) -> Point:
+    return point if isinstance(point, Point) else Point.from_dict(point)

@@ -1,0 +1,54 @@
+"""The tables of every key, from the schemas: `python -m ddlbench.plan.reference > config/README.md`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ddlbench.plan.catalogue import NAMES
+from ddlbench.plan.schema import Schema, Schemas, is_axis, schemas, shown
+
+_TOP = """\
+<!-- Made from workflow/schemas by `python -m ddlbench.plan.reference > config/README.md` -->
+# Configuration
+
+`config.yaml` says how much is measured, `studies/<name>.yaml` what, and `links.yaml` over which links.
+Anything that is wrong in them is reported, all of it at once, before anything starts.
+`<name>` stands for a name of your choice.
+"""
+
+
+def readme(root: Path) -> str:
+    """Text of config/README.md: for each file of the configuration a table of its keys."""
+    rules = schemas(root)
+    return "\n".join(
+        [_TOP, *(_section(rules, rules.documents[name]) for name in ("config", "study", "links"))]
+    )
+
+
+def _section(rules: Schemas, schema: Schema) -> str:
+    rows = ["| key | meaning | value | default |", "|---|---|---|---|", *_rows(rules, schema, "")]
+    return "\n".join([f"## {schema['title']}\n", f"{schema['description'].strip()}\n", *rows, ""])
+
+
+def _rows(rules: Schemas, schema: Schema, prefix: str) -> Iterator[str]:
+    for key, given in schema.get("properties", {}).items():
+        yield from _key(rules, given, prefix + key)
+    if isinstance(anything := schema.get("additionalProperties"), dict):
+        yield from _key(rules, anything, f"{prefix}<name>")
+
+
+def _key(rules: Schemas, given: Schema, key: str) -> Iterator[str]:
+    # a block that another file's section describes is not repeated
+    elsewhere = given.get("$ref", "").endswith("/scale")
+    schema = rules.resolved(given)
+    value = rules.resolved(schema["anyOf"][0]) if is_axis(schema) else schema
+    if description := value.get("description"):
+        default = "`" + shown(value["default"]).strip("'") + "`" if "default" in value else ""
+        cells = (f"`{key}`", description, rules.expectation(schema, NAMES), default)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    if not elsewhere:
+        yield from _rows(rules, schema, f"{key}.")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(readme(Path.cwd()))

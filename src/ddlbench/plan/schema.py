@@ -1,0 +1,185 @@
+"""The schemas of the configuration, and where data departs from them, said for a person.
+
+Beside JSON Schema's own keywords they use `unit` (of a number) and `x-names`: the value must be one of the
+names of that kind which the caller knows, as in `x-names: model`.
+"""
+
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddlbench.errors import nearest
+from ddlbench.plan.yaml_file import read_yaml
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+Path_ = tuple[Any, ...]  # keys and indices from the top of a file to a value
+Schema = Mapping[str, Any]
+Known = Mapping[str, Collection[str]]  # kind of name (`x-names`) -> the names
+
+FILES = ("config", "study", "links")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake in one file: where, and what was expected there."""
+
+    file: str
+    path: Path_
+    text: str
+
+    def __str__(self) -> str:
+        where = ""
+        for step in self.path:
+            where += f"[{step}]" if isinstance(step, int) else f".{step}" if where else f"{step}"
+        return f"{self.file}: {where}: {self.text}" if where else f"{self.file}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """The schemas by name (config, study, links)."""
+
+    documents: Mapping[str, Schema]
+
+    def resolved(self, schema: Schema) -> Schema:
+        """`schema` with its `$ref`, if it has one, replaced by what that names."""
+        if "$ref" not in schema:
+            return schema
+        file, _, pointer = schema["$ref"].partition("#/")
+        target: Any = self.documents[(file or "study.schema.yaml").removesuffix(".schema.yaml")]
+        for step in pointer.split("/"):
+            target = target[step]
+        target = self.resolved(target)
+        own = {key: value for key, value in schema.items() if key != "$ref"}
+        both = {**target.get("properties", {}), **own.get("properties", {})}
+        return {**target, **own, **({"properties": both} if both else {})}
+
+    def expectation(self, schema: Schema, known: Known) -> str:
+        """What a value of `schema` is, in words: a number > 0, in Mbit/s."""
+        schema = self.resolved(schema)
+        if "enum" in schema:
+            return "one of " + ", ".join(shown(name).strip("'") for name in schema["enum"])
+        if schema.get("x-names") in known:
+            return "one of " + ", ".join(known[schema["x-names"]])
+        if "anyOf" in schema:
+            first, second = (
+                self.expectation(branch, known).removeprefix("one of ") for branch in schema["anyOf"]
+            )
+            return f"{first}, or a list of such" if is_axis(schema) else f"{first} or {second}"
+        types = schema.get("type", "object")
+        names = [_TYPES[name] for name in ([types] if isinstance(types, str) else types)]
+        bounds = " and".join(f" {sign} {schema[key]}" for key, sign in _BOUNDS.items() if key in schema)
+        example = f" like {schema['examples'][0]}" if "examples" in schema else ""
+        unit = f", in {schema['unit']}" if "unit" in schema else ""
+        return f"{names[0]}{example}{bounds}{unit}" + "".join(f" or {name}" for name in names[1:])
+
+    def problems(self, name: str, data: Any, file: str, known: Known) -> list[Problem]:
+        """Every place where `data`, which was read from `file`, departs from schema `name`."""
+        validator = _validator(self.documents, self.documents[name], known)
+        errors = validator.iter_errors(data)
+        return list(dict.fromkeys(found for error in errors for found in self._explained(error, file, known)))
+
+    def _explained(self, error: "ValidationError", file: str, known: Known) -> Iterator[Problem]:
+        path: Path_ = tuple(error.absolute_path)
+        value: Any = error.instance
+        schema = self.resolved(_mapping(error.schema))
+        if "propertyNames" in error.absolute_schema_path:
+            path = (*path, value)
+        match error.validator:
+            case "type" if not path:
+                yield Problem(file, path, f"{shown(value)} is not a configuration (expected a block of keys)")
+            case "additionalProperties" | "unevaluatedProperties":
+                keys = schema["properties"]
+                for key in value:
+                    if key not in keys:
+                        hint = nearest(key, keys) or f" (known are {', '.join(keys)})"
+                        yield Problem(file, (*path, key), f"there is no such key{hint}")
+            case "required":
+                for key in schema["required"]:
+                    if key not in value:
+                        expected = self.expectation(schema["properties"].get(key, {}), known)
+                        yield Problem(file, (*path, key), f"is missing (expected {expected})")
+            case "anyOf" if is_axis(schema):
+                branch = 1 if isinstance(value, list) else 0
+                for part in error.context or ():
+                    if part.schema_path[0] == branch:
+                        yield from self._explained(part, file, known)
+            case "minItems":
+                so = ", so the grid has no points" if path[0] == "grids" else ""
+                yield Problem(file, path, f"is an empty list{so} (expected at least one value)")
+            case "minProperties" | "maxProperties" if "epoch_steps" in schema.get("properties", {}):
+                yield Problem(file, path, "expected epochs and either epoch_images or epoch_steps")
+            case "minProperties":
+                yield Problem(file, path, "is empty (expected at least one entry)")
+            case _:
+                names = known.get(schema.get("x-names", ""), ())
+                title = schema.get("title", "what belongs here")
+                hint = nearest(value, names) or f" (expected {self.expectation(schema, known)})"
+                yield Problem(file, path, f"{shown(value)} is not {title}{hint}")
+
+
+@cache
+def schemas(root: Path) -> Schemas:
+    """The schemas of the repository at `root`."""
+    folder = root / "workflow" / "schemas"
+    return Schemas({name: read_yaml(folder / f"{name}.schema.yaml", folder.parent.parent) for name in FILES})
+
+
+def is_axis(schema: Schema) -> bool:
+    """Whether a value may be given alone or as a list."""
+    return len(schema.get("anyOf", ())) == 2 and schema["anyOf"][1].get("items") == schema["anyOf"][0]
+
+
+def shown(value: Any) -> str:
+    """A value as YAML would have it, shortened."""
+    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def block(data: Any, key: str) -> Mapping[str, Any]:
+    """`data[key]` where that is a block of keys, else an empty one."""
+    found = data.get(key) if isinstance(data, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+_TYPES = {
+    "number": "a number",
+    "integer": "a whole number",
+    "string": "a text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a block of keys",
+    "null": "null",
+}
+_BOUNDS = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
+
+
+def _mapping(schema: Any) -> Schema:
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _validator(documents: Mapping[str, Schema], schema: Schema, known: Known) -> Any:
+    """A JSON Schema validator that knows our names, and for which NaN and infinity are no numbers."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.validators import extend
+    from referencing import Registry, Resource
+
+    def x_names(_validator: Any, kind: str, value: Any, _schema: Schema) -> Iterator[ValidationError]:
+        if isinstance(value, str) and kind in known and value not in known[kind]:
+            yield ValidationError(f"{value!r} is not known")
+
+    def number(_checker: Any, value: Any) -> bool:
+        finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+        return finite and not isinstance(value, bool)
+
+    checker = Draft202012Validator.TYPE_CHECKER.redefine("number", number)
+    resources = ((document["$id"], Resource.from_contents(document)) for document in documents.values())
+    registry: Any = Registry().with_resources(resources)
+    make: Any = extend
+    return make(Draft202012Validator, {"x-names": x_names}, type_checker=checker)(schema, registry=registry)

@@ -1,0 +1,29 @@
+"""The command of a worker that runs in a virtual environment on the host itself."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+MODULES = {"torch": "ddlbench.workers.torch_worker"}
+
+
+def worker_argv(python: str, framework: str, control: str, rank: int) -> list[str]:
+    """The argv of rank `rank`, which reports to the Unix socket `control`."""
+    return [python, "-m", MODULES[framework], control, str(rank)]
+
+
+def worker_environment(inherited: Mapping[str, str], *, threads: int, interface: str) -> dict[str, str]:
+    """The environment variables of a worker: our package, its threads, and the interface that Gloo and NCCL must use."""
+    kept = {name: value for name, value in inherited.items() if name in ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")}
+    return kept | {
+        "PYTHONPATH": package_root(),
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(threads),
+        "GLOO_SOCKET_IFNAME": interface,
+        "NCCL_SOCKET_IFNAME": interface,
+    }
+
+
+def package_root() -> str:
+    """The folder from which `ddlbench` is imported."""
+    return str(Path(sys.modules["ddlbench"].__file__ or "").parent.parent)

@@ -1,0 +1,307 @@
+"""One run, inside its sandbox: hosts, links and a worker group, and every repetition that its points still need.
+
+    python -m ddlbench.runtime.session JOB.json        (the first process of a sandbox; see `ddlbench.runtime.sweep`)
+"""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import ceil
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import write_atomically
+from ddlbench.measurements.record import step_time_ms
+from ddlbench.measurements.statistics import needs_repetition
+from ddlbench.measurements.store import Store
+from ddlbench.network.hosts import Host
+from ddlbench.network.link import Link
+from ddlbench.network.probe import Measured, Tolerances, verify
+from ddlbench.network.star import Star
+from ddlbench.runtime.bare import worker_argv, worker_environment
+from ddlbench.runtime.group import Launch, Message, Timeouts, WorkerGroup
+from ddlbench.runtime.progress import Progress
+
+_RENDEZVOUS_PORT = 29500
+_PRIVATE = Path("/run/ddlbench")
+
+
+@dataclass
+class PendingPoint:
+    """A point to measure, and the values (step times) that its repetitions gave so far."""
+
+    point: dict[str, Any]
+    fingerprint: str
+    words: str
+    number: int  # among all points of this invocation, from 1
+    values: list[float]
+    repetitions: int
+    settled: bool = False
+
+    @property
+    def link(self) -> Link | None:
+        """The link that it is measured on, None where no link is used."""
+        if self.point["bandwidth_mbit"] is None:
+            return None
+        return Link(self.point["bandwidth_mbit"], self.point["latency_ms"], self.point["loss_percent"])
+
+    @property
+    def dataset(self) -> str:
+        """The key of its data set: name and image shape."""
+        return f"{self.point['dataset']}-{'x'.join(map(str, self.point['image_shape']))}"
+
+
+@dataclass
+class Clock:
+    """Where the wall time of a session went, in seconds."""
+
+    started: float = field(default_factory=monotonic)
+    launch_s: float = 0.0
+    probe_s: float = 0.0
+    steps_s: float = 0.0
+
+    def as_dict(self) -> dict[str, float]:
+        """The sums, and the whole session's time."""
+        return {
+            "wall_s": monotonic() - self.started,
+            "launch_s": self.launch_s,
+            "probe_s": self.probe_s,
+            "steps_s": self.steps_s,
+        }
+
+
+class Session:
+    """A living worker group on its hosts, and what has been found out about its links."""
+
+    def __init__(self, job: Mapping[str, Any], group: WorkerGroup, star: Star | None, clock: Clock) -> None:
+        self.job = job
+        self.group = group
+        self.star = star
+        self.clock = clock
+        self.store = Store(job["store"])
+        self.dilation: float = job["placement"]["dilation"]
+        asked = job["tolerances"]
+        self.tolerances = Tolerances(**{**asked, "rtt_ms": asked["rtt_ms"] * self.dilation})
+        self.verified: dict[Link, Measured] = {}
+
+    def measure(self, pending: PendingPoint) -> dict[str, Any]:
+        """Measure one repetition of a point and keep it; returns the record."""
+        point = pending.point
+        started = datetime.now(UTC)
+        prepared = self.group.prepare(point, point["seed"] + pending.repetitions)
+        record: dict[str, Any] = {
+            "schema": 1,
+            "fingerprint": pending.fingerprint,
+            "point": point,
+            "repetition": pending.repetitions,
+            "run": self.job["run"],
+            "started": started.isoformat(),
+            "dilation": self.dilation,
+            "threads": self.job["placement"]["hosts"][0]["threads"],
+            "warmup_steps": self.job["measure"]["warmup_steps"],
+            "link": None,
+            "provenance": {
+                "dataset": self.job["datasets"][pending.dataset]["provenance"],
+                "environment": self.job["environment"],
+                "code": self.job["code"],
+                "hosts": [self.job["facts"]] * point["workers"],
+                "fabric": point["fabric"],
+                "backend": self.star.backend.name if self.star else None,
+            },
+        }
+        if all(answer["fits"] for answer in prepared):
+            record |= self._trained(pending, prepared[0]["parameter_count"])
+        else:
+            record |= self._not_fitting(prepared)
+        record["ended"] = datetime.now(UTC).isoformat()
+        if self.star:
+            self.star.backend.check()
+        self.store.add(record)
+        return record
+
+    def _trained(self, pending: PendingPoint, parameter_count: int) -> dict[str, Any]:
+        link = self._shape(pending.link)
+        measure = self.job["measure"]
+        began = monotonic()
+        warm = self.group.train(measure["warmup_steps"], count=False)
+        slowest_ms = max(answer["step_times_ms"][-1] for answer in warm)
+        steps = self._steps(pending, slowest_ms)
+        reports = self.group.train(steps, count=True, evaluate=pending.point["epochs"] > 0)
+        self.clock.steps_s += monotonic() - began
+        hashes = [report["parameters_sha256"] for report in reports]
+        identical = len(set(hashes)) == 1
+        if not identical:
+            raise DdlbenchError(f"{pending.words}: the ranks' parameters differ after synchronous training: {hashes}")
+        return {
+            "status": "measured",
+            "reason": None,
+            "step_times_ms": [report["step_times_ms"] for report in reports],
+            "metrics": self._metrics(reports),
+            "parameter_count": parameter_count,
+            "parameters_sha256": hashes,
+            "parameters_identical": identical,
+            "link": link,
+        }
+
+    def _metrics(self, reports: list[Message]) -> dict[str, float | None]:
+        """What the ranks report, averaged over them; times as they would be without dilation."""
+        metrics: dict[str, float | None] = {
+            "train_loss": _mean([report["train_loss"] for report in reports]),
+            "test_loss": reports[0].get("test_loss"),
+            "test_accuracy_percent": reports[0].get("test_accuracy_percent"),
+        }
+        for name in ("forward_ms", "backward_ms", "communication_ms"):
+            values = [report[name] for report in reports if report[name] is not None]
+            metrics[name] = _mean(values) / self.dilation if values else None
+        return metrics
+
+    def _not_fitting(self, prepared: list[Message]) -> dict[str, Any]:
+        hosts = [host["name"] for host, answer in zip(self.job["placement"]["hosts"], prepared, strict=True) if not answer["fits"]]
+        memory_gb = self.job["placement"]["hosts"][0]["memory_bytes"] / 2**30
+        whose = "this machine's share" if self.job["placement"]["memory_reduced"] else "the study's host"
+        return {
+            "status": "does_not_fit",
+            "reason": f"does not fit into {memory_gb:.3g} GB ({whose}) on {', '.join(hosts)}",
+            "step_times_ms": [],
+            "metrics": {},
+            "parameter_count": None,
+            "parameters_sha256": [],
+            "parameters_identical": None,
+        }
+
+    def _shape(self, link: Link | None) -> dict[str, Any] | None:
+        """Give the hosts their link, dilated, and see to it that it is what it should be."""
+        if self.star is None or link is None:
+            return None
+        made = link.dilated(self.dilation)
+        self.star.shape(made)
+        if made not in self.verified:
+            began = monotonic()
+            self.verified[made] = verify(self.star, made, self.tolerances)
+            self.clock.probe_s += monotonic() - began
+        found = self.verified[made]
+        return {
+            "asked": link.as_dict(),
+            "measured": {
+                "rate_mbit": found.rate_mbit * self.dilation,
+                "rtt_ms": found.rtt_ms / self.dilation,
+                "loss_percent": found.loss_percent,
+            },
+            "backend": self.star.backend.name,
+            "congestion_control": self.job["congestion_control"],
+        }
+
+    def _steps(self, pending: PendingPoint, step_ms: float) -> int:
+        """All steps of a training, or as many as the budget allows where only times are measured."""
+        point, measure = pending.point, self.job["measure"]
+        if point["epochs"] > 0:
+            images: int = self.job["datasets"][pending.dataset]["train_images"]
+            per_epoch: int = point["steps_per_epoch"] or ceil(images / point["batch_size"])
+            return int(point["epochs"] * per_epoch)
+        affordable = int(measure["step_budget_s"] * 1000 / step_ms)
+        return max(measure["min_steps"], min(measure["max_steps"], affordable))
+
+
+def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> None:
+    """Measure the points in rounds, in a new random order each, until the stop rule is content with every point."""
+    order = random.Random(session.job["measure"]["seed"])
+    while todo := [each for each in pending if not each.settled]:
+        order.shuffle(todo)
+        for each in todo:
+            record = session.measure(each)
+            each.repetitions += 1
+            if record["status"] == "measured":
+                each.values.append(step_time_ms(record) or 0.0)
+            each.settled = record["status"] != "measured" or not needs_repetition(each.values, session.job["measure"])
+            progress.report(each.number, each.words, record)
+
+
+def run(job: Mapping[str, Any]) -> None:
+    """Do what the job says. Raises DdlbenchError; all that was measured before is kept."""
+    clock = Clock()
+    hosts = [Host(**{**host, "cores": tuple(host["cores"])}) for host in job["placement"]["hosts"]]
+    pending = [PendingPoint(**each) for each in job["points"]]
+    progress = Progress(**job["progress"])
+    logs = Path(job["logs"])
+    with ExitStack() as stack:
+        star = stack.enter_context(_star(job, hosts)) if job["fabric"] == "emulated" else _loopback()
+        timeouts = Timeouts(**job["timeouts"])
+        interface = "eth0" if star else "lo"
+        address = hosts[0].address if star else "127.0.0.1"
+        launches = [
+            Launch(
+                worker_argv(job["python"], job["framework"], str(_PRIVATE / "control"), rank),
+                worker_environment(job["inherited"], threads=host.threads, interface=interface),
+                host,
+                star.namespaces[rank] if star else None,
+                logs / f"rank{rank}.log",
+            )
+            for rank, host in enumerate(hosts)
+        ]
+        jobs = [
+            {
+                "rank": rank,
+                "world_size": len(hosts),
+                "threads": host.threads,
+                "devices": job["devices"],
+                "rendezvous": f"{address}:{_RENDEZVOUS_PORT}",
+                "timeout_s": timeouts.prepare_s + timeouts.step_s,
+                "datasets": {key: dataset["path"] for key, dataset in job["datasets"].items()},
+            }
+            for rank, host in enumerate(hosts)
+        ]
+        check = star.backend.check if star else lambda: None
+        progress.say(f"starting {len(hosts)} worker{'s' * (len(hosts) > 1)} ({job['run']})")
+        group = stack.enter_context(
+            WorkerGroup(launches, jobs, control=_PRIVATE / "control", timeouts=timeouts, check=check)
+        )
+        models = sorted({(each.point["model"], tuple(each.point["image_shape"])) for each in pending})
+        group.build([(name, list(shape)) for name, shape in models])
+        clock.launch_s = monotonic() - clock.started
+        session = Session(job, group, star, clock)
+        sweep(session, pending, progress)
+    write_atomically(logs / "session.json", json.dumps(clock.as_dict()) + "\n")
+
+
+def _star(job: Mapping[str, Any], hosts: list[Host]) -> Star:
+    return Star(
+        [host.address for host in hosts],
+        congestion_control=job["congestion_control"],
+        dilation=job["placement"]["dilation"],
+    )
+
+
+def _loopback() -> None:
+    """The sandbox's own loopback interface, which is down at first."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as network:
+        network.link("set", index=1, state="up")
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def main(job_path: str) -> int:
+    """Run the job; an error is told in words, and its exit code returned."""
+    job = json.loads(Path(job_path).read_text())
+    # A file system of our own for sockets, gone with the sandbox.
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
+    try:
+        run(job)
+    except DdlbenchError as error:
+        print(f"run {job['run']}: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

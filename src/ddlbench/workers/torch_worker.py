@@ -1,0 +1,244 @@
+"""A PyTorch worker: synchronous data-parallel training (DDP) over Gloo or NCCL, one point after another.
+
+    python -m ddlbench.workers.torch_worker CONTROL_SOCKET RANK
+
+It is told what to do over the control socket (see `channel`):
+    build    make the DDP models, once, while the links are open
+    prepare  take a point: fresh parameters, its batches, and one step without communication, to see whether it fits
+    train    some steps, each timed; then loss, parameters' hash and, if asked, the test set
+    stop
+The images of step i are the i-th batch of an order that depends on the seed alone, and each rank takes its share of it,
+so N workers see what one worker with the same global batch would see.
+"""
+
+import gc
+import hashlib
+import os
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.torch_models import MODELS
+
+Arrays = dict[str, torch.Tensor]
+
+
+class Point:
+    """What is measured now: a model with fresh parameters, and the batches of this rank."""
+
+    def __init__(self, worker: "Worker", point: Message, seed: int) -> None:
+        self.worker = worker
+        self.seed = seed
+        self.data = worker.dataset(point["dataset"], tuple(point["image_shape"]))
+        self.model = worker.model(point["model"], tuple(point["image_shape"]))
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(), lr=point["learning_rate"], momentum=point["momentum"]
+        )
+        self.batch_size: int = point["batch_size"]
+        bounds = [self.batch_size * rank // worker.world_size for rank in (worker.rank, worker.rank + 1)]
+        self.share = slice(*bounds)
+        # DDP averages over ranks; where shares differ by one image, this keeps the mean over the whole batch.
+        self.weight = (bounds[1] - bounds[0]) * worker.world_size / self.batch_size
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Set parameters, optimizer and the order of images to what the seed says."""
+        torch.manual_seed(self.seed)
+        fresh = MODELS[self.worker.names[self.model]](self.worker.shapes[self.model])
+        self.model.module.load_state_dict(fresh.state_dict())
+        self.optimizer.state.clear()
+        self.order = np.random.default_rng(self.seed)
+        self.upcoming = np.empty(0, dtype=np.int64)
+
+    def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images and labels of this rank in the next step; a new random order begins when the images run out."""
+        while len(self.upcoming) < self.batch_size:
+            order = self.order.permutation(len(self.data["train_labels"]))
+            self.upcoming = np.concatenate([self.upcoming, order])
+        chosen, self.upcoming = self.upcoming[: self.batch_size], self.upcoming[self.batch_size :]
+        mine = torch.from_numpy(chosen[self.share])
+        device = self.worker.device
+        return as_input(self.data["train_images"][mine], device), self.data["train_labels"][mine].to(device)
+
+    def step(self) -> torch.Tensor:
+        """One step of synchronous SGD; returns this rank's loss."""
+        images, labels = self.batch()
+        self.optimizer.zero_grad()
+        loss = cross_entropy(self.model(images), labels)
+        (loss if self.weight == 1.0 else loss * self.weight).backward()
+        self.optimizer.step()
+        return loss
+
+    def train(self, steps: int) -> Message:
+        """Time `steps` steps, each from its start to its end on this rank, in milliseconds of wall clock."""
+        step_times_ms: list[float] = []
+        splits: dict[str, list[float]] = {"forward_ms": [], "backward_ms": [], "communication_ms": []}
+        loss = torch.tensor(float("nan"))
+        for _ in range(steps):
+            started = time.perf_counter()
+            loss = self.step()
+            if self.worker.device.type == "cuda":
+                torch.cuda.synchronize()
+            step_times_ms.append((time.perf_counter() - started) * 1e3)
+            for name, value in self.split_of_last_step().items():
+                splits[name].append(value)
+        return {
+            "step_times_ms": step_times_ms,
+            "train_loss": loss.item(),
+            **{name: sum(values) / len(values) if values else None for name, values in splits.items()},
+        }
+
+    def split_of_last_step(self) -> dict[str, float]:
+        """How DDP's own timers divide the step; communication overlaps with the backward pass."""
+        timers = self.model._get_ddp_logging_data()
+        return {
+            "forward_ms": timers["forward_compute_time"] / 1e6,
+            "backward_ms": timers["backward_compute_time"] / 1e6,
+            "communication_ms": timers["backward_comm_time"] / 1e6,
+        }
+
+    @torch.no_grad()
+    def evaluate(self) -> Message:
+        """Mean negative log-likelihood and accuracy over the test images."""
+        self.model.eval()
+        loss, right = 0.0, 0
+        images, labels = self.data["test_images"], self.data["test_labels"].to(self.worker.device)
+        for part in range(0, len(labels), 1000):
+            outputs = self.model.module(as_input(images[part : part + 1000], self.worker.device))
+            loss += cross_entropy(outputs, labels[part : part + 1000], reduction="sum").item()
+            right += int((outputs.argmax(1) == labels[part : part + 1000]).sum())
+        self.model.train()
+        return {"test_loss": loss / len(labels), "test_accuracy_percent": 100 * right / len(labels)}
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all parameters' bytes."""
+        parameters = (parameter.detach().cpu().contiguous().numpy() for parameter in self.model.parameters())
+        digest = hashlib.sha256()
+        for parameter in parameters:
+            digest.update(parameter.tobytes())
+        return digest.hexdigest()
+
+
+class Worker:
+    """One rank of the worker group."""
+
+    def __init__(self, job: Message) -> None:
+        self.rank: int = job["rank"]
+        self.world_size: int = job["world_size"]
+        self.device = torch.device("cuda" if job["devices"] == "gpu" else "cpu")
+        self.paths: dict[str, str] = job["datasets"]
+        self.loaded: dict[str, Arrays] = {}
+        self.models: dict[tuple[str, tuple[int, ...]], DistributedDataParallel] = {}
+        self.names: dict[nn.Module, str] = {}
+        self.shapes: dict[nn.Module, Any] = {}
+        self.point: Point | None = None
+        torch.set_num_threads(job["threads"])
+        dist.init_process_group(
+            "nccl" if job["devices"] == "gpu" else "gloo",
+            init_method=f"tcp://{job['rendezvous']}",
+            rank=self.rank,
+            world_size=self.world_size,
+            timeout=timedelta(seconds=job["timeout_s"]),
+        )
+
+    def model(self, name: str, shape: tuple[int, ...]) -> DistributedDataParallel:
+        """The DDP model of that name; it is made once, and its buckets are settled by two steps."""
+        if (name, shape) not in self.models:
+            model = DistributedDataParallel(MODELS[name](shape).to(self.device))  # type: ignore[arg-type]
+            model._set_ddp_runtime_logging_sample_rate(1)
+            height, width, channels = shape
+            for _ in range(2):
+                model(torch.zeros(1, channels, height, width, device=self.device)).sum().backward()
+            self.models[name, shape], self.names[model], self.shapes[model] = model, name, shape
+        return self.models[name, shape]
+
+    def dataset(self, name: str, shape: tuple[int, ...]) -> Arrays:
+        """Images as uint8 [n, c, h, w] and labels as int64 [n], of the training and the test set."""
+        key = f"{name}-{'x'.join(map(str, shape))}"
+        if key not in self.loaded:
+            with np.load(self.paths[key], allow_pickle=False) as arrays:
+                self.loaded[key] = {
+                    part: torch.from_numpy(
+                        np.ascontiguousarray(arrays[part].transpose(0, 3, 1, 2))
+                        if part.endswith("images")
+                        else arrays[part].astype(np.int64)
+                    )
+                    for part in ("train_images", "train_labels", "test_images", "test_labels")
+                }
+        return self.loaded[key]
+
+    def build(self, command: Message) -> Message:
+        """Make the models that will be measured: [name, image shape] each."""
+        for name, shape in command["models"]:
+            self.model(name, tuple(shape))
+        return {"event": "built"}
+
+    def prepare(self, command: Message) -> Message:
+        """Take a point; tell whether a step of it fits into this host's memory."""
+        self.point = None
+        try:
+            self.point = Point(self, command["point"], command["seed"])
+            with self.point.model.no_sync():
+                self.point.step()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if self.point is not None:
+                self.point.optimizer.zero_grad(set_to_none=True)
+            self.point = None
+            del error
+            gc.collect()
+            return {"event": "prepared", "fits": False}
+        self.point.optimizer.zero_grad(set_to_none=True)
+        self.point.start_again()
+        count = sum(parameter.numel() for parameter in self.point.model.parameters())
+        return {"event": "prepared", "fits": True, "parameter_count": count}
+
+    def train(self, command: Message) -> Message:
+        """Train the point for some steps; with `count`, as a measurement from fresh parameters on."""
+        assert self.point is not None
+        if command["count"]:
+            self.point.start_again()
+        report = {"event": "trained", **self.point.train(command["steps"])}
+        if command["count"]:
+            report["parameters_sha256"] = self.point.fingerprint()
+        if command.get("evaluate") and self.rank == 0:
+            report |= self.point.evaluate()
+        return report
+
+
+def as_input(images: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Images of bytes as numbers between -1 and 1 on the device."""
+    return images.to(device).float().div_(127.5).sub_(1)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the framework could not get memory; it has several ways to say so."""
+    text = str(error).lower()
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(
+        sign in text for sign in ("can't allocate memory", "bad_alloc", "out of memory", "cannot allocate")
+    )
+
+
+def main(control: str, rank: int) -> None:
+    """Serve the supervisor at `control` as `rank` until it says stop."""
+    channel = Channel(control, rank)
+    worker = Worker(channel.receive())
+    channel.send({"event": "ready", "torch": torch.__version__, "python": sys.version.split()[0]})
+    commands = {"build": worker.build, "prepare": worker.prepare, "train": worker.train}
+    while (command := channel.receive())["do"] != "stop":
+        channel.send(commands[command["do"]](command))
+    os._exit(0)  # Gloo may abort in its own clean-up; everything has been reported
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

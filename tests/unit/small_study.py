@@ -1,0 +1,77 @@
+"""A repository with one small study, for tests that change one thing in it."""
+
+import copy
+import shutil
+from pathlib import Path
+
+import yaml
+
+REPOSITORY = Path(__file__).parents[2]
+
+STUDY = {
+    "key": "small2000",
+    "title": "a small study",
+    "paper": {"authors": "nobody", "title": "nothing", "year": 2000},
+    "hosts": {
+        "pair": {"count": 2, "vcpus": 1, "memory_gb": 4},
+        "four": {"count": 4, "vcpus": 2, "memory_gb": 8},
+    },
+    "grids": {
+        "bandwidth": {
+            "hosts": "pair",
+            "workers": [1, 2],
+            "model": ["mlp", "conv1"],
+            "dataset": "digits",
+            "batch_size": [32, 64],
+            "link": "lan-2g",
+            "bandwidth_mbit": [400, 800, 2000],
+            "report": {"epoch_images": 60000, "epochs": 10},
+        },
+        "latency": {
+            "hosts": "four",
+            "workers": 4,
+            "model": "mlp",
+            "dataset": "digits",
+            "batch_size": 64,
+            "link": "gigabit",
+            "latency_ms": [0, 20],
+            "report": {"epoch_steps": 70, "epochs": 1},
+        },
+    },
+    "figures": {
+        "small2000_fig1": {
+            "grids": ["bandwidth"],
+            "title": "a figure",
+            "x": "bandwidth_mbit",
+            "y": "training_time_s",
+            "lines": "model",
+            "where": {"workers": 2},
+            "category": "Bandwidth",
+            "caption": "The paper sees nothing.",
+        },
+        "small2000_fig2": {
+            "grids": ["bandwidth", "latency"],
+            "title": "a figure",
+            "x": "batch_size",
+            "y": "step_time_ms",
+            "category": "Latency",
+            "caption": "The paper sees nothing.",
+        },
+    },
+}
+
+
+def small_repository(root: Path) -> tuple[dict, dict]:
+    """Fill `root` with schemas, links and the small study; returns settings and the study, to be changed."""
+    shutil.copytree(REPOSITORY / "workflow/schemas", root / "workflow/schemas")
+    (root / "config/studies").mkdir(parents=True)
+    shutil.copy(REPOSITORY / "config/links.yaml", root / "config/links.yaml")
+    settings = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text())
+    settings |= {"studies": ["small2000"], "default_figures": ["small2000_fig1"], "grids": {}}
+    study = copy.deepcopy(STUDY)
+    write_study(root, study)
+    return settings, study
+
+
+def write_study(root: Path, study: object) -> None:
+    (root / "config/studies/small2000.yaml").write_text(yaml.safe_dump(study, sort_keys=False))

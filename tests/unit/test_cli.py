@@ -1,0 +1,127 @@
+"""The command ddlbench, as somebody calls it."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+from measurement_samples import a_repository
+
+from ddlbench.cli import main
+
+FIGURES = {
+    "zhao2016_fig5": {
+        "title": "Time over bandwidth",
+        "x": "bandwidth_mbit",
+        "y": "training_time_s",
+        "lines": "model",
+    },
+    "zhao2016_fig6": {"title": "The same in the cloud", "x": "bandwidth_mbit", "y": "training_time_s"},
+}
+
+
+@pytest.fixture
+def figure(tmp_path, monkeypatch):
+    figure = a_repository(tmp_path)
+    (tmp_path / "config/studies").mkdir(parents=True)
+    config = {"results": "results", "studies": ["zhao2016"], "default_figures": ["zhao2016_fig5"]}
+    (tmp_path / "config/config.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / "config/studies/zhao2016.yaml").write_text(yaml.safe_dump({"figures": FIGURES}))
+    monkeypatch.chdir(tmp_path)
+    return figure.relative_to(tmp_path)
+
+
+def ddlbench(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "ddlbench.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        **options,
+    )
+
+
+def test_trace_prints_the_tree(figure, capsys):
+    assert main(["trace", str(figure)]) == 0
+    assert "└── " in capsys.readouterr().out
+
+
+def test_verify_without_a_file_checks_every_figure_from_anywhere_in_the_repository(
+    figure, capsys, monkeypatch
+):
+    monkeypatch.chdir("config")
+    assert main(["verify"]) == 0
+    assert capsys.readouterr().out.startswith("1 result verified: ")
+
+
+def test_verify_names_the_changed_measurement_and_exits_with_1(figure, capsys, tmp_path):
+    victim = min((tmp_path / "results/store").rglob("*.json")).relative_to(tmp_path)
+    victim.write_bytes(victim.read_bytes().replace(b"381.5", b"391.5"))
+    assert main(["verify", str(figure)]) == 1
+    output = capsys.readouterr().out
+    assert f"{victim}: has changed" in output
+    assert "1 does not match" in output
+
+
+@pytest.mark.parametrize("arguments", [[], ["forget"], ["trace"], ["trace", "no.svg"], ["verify", "no.svg"]])
+def test_wrong_usage_exits_with_2(figure, arguments):
+    assert main(arguments) == 2
+
+
+def test_help_exits_with_0(capsys):
+    assert main(["--help"]) == 0
+    assert "trace" in capsys.readouterr().out
+
+
+def test_an_error_is_a_message_without_a_stack_trace(figure):
+    answer = ddlbench("trace", "draw.py")
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("ddlbench: draw.py: no sidecar")
+    assert "Traceback" not in answer.stderr
+
+
+def test_nothing_to_verify_is_not_a_success(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["verify"]) == 2
+    assert "no figure to verify" in capsys.readouterr().err
+
+
+def test_a_reader_that_left_early_is_no_error(figure):
+    command = f"{sys.executable} -m ddlbench.cli trace {figure} | true"
+    answer = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert answer.stderr == ""
+    assert answer.returncode in (0, 141)
+
+
+def test_the_summary_shows_figures_numbers_gaps_and_what_comes_next(figure, capsys):
+    assert main(["summary"]) == 0
+    output = capsys.readouterr().out
+    for text in (
+        "1 figure of 2 drawn",
+        "results/figures/zhao2016_fig5.svg   Time over bandwidth",
+        "training_time_s at bandwidth_mbit 400: conv2 70.31 [70.31, 70.31]; mlp 70.31 [70.31, 70.31]",
+        "zhao2016: 1 point not available: no GPU here",
+        "trace results/figures/zhao2016_fig5.svg",
+        "zhao2016_fig6",
+    ):
+        assert text in output
+
+
+def test_the_summary_of_nothing_says_so(figure, capsys, tmp_path):
+    config = tmp_path / "config/config.yaml"
+    config.write_text(config.read_text().replace("results: results", "results: elsewhere"))
+    assert main(["summary"]) == 0
+    assert "0 figures of 2 drawn" in capsys.readouterr().out
+
+
+def test_a_config_that_is_not_there_exits_with_2(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["summary"]) == 2
+    assert "config/config.yaml: cannot be read" in capsys.readouterr().err
+
+
+def test_the_summary_starts_fast(figure):
+    started = time.perf_counter()
+    assert ddlbench("summary", env={**os.environ}).returncode == 0
+    assert time.perf_counter() - started < 1.5

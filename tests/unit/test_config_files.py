@@ -1,0 +1,108 @@
+"""The configuration that ships: it is valid, its two scales agree, its reference is in step."""
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from small_study import REPOSITORY
+
+from ddlbench.plan import load
+from ddlbench.plan.catalogue import DATASETS, MODELS, NAMES
+from ddlbench.plan.reference import readme
+from ddlbench.plan.schema import schemas
+
+IN_SCOPE = {
+    *(f"zhao2016_fig{n}" for n in range(5, 11)),
+    "zhao2016_accuracy",
+    *(f"pani2020_fig{n}" for n in range(1, 4)),
+    *(f"anwar2021_fig{n}" for n in range(7, 16)),
+    "anwar2021_table4",
+}
+
+
+def keys(data: object, prefix: str = "") -> set[str]:
+    if not isinstance(data, dict):
+        return {prefix}
+    return set().union(*(keys(value, f"{prefix}.{key}") for key, value in data.items())) if data else {prefix}
+
+
+@pytest.fixture(scope="module")
+def laptop():
+    return load(REPOSITORY / "config/config.yaml", REPOSITORY)
+
+
+@pytest.fixture(scope="module")
+def paper():
+    return load(REPOSITORY / "config/paper.yaml", REPOSITORY)
+
+
+def test_laptop_and_paper_scale_carry_the_same_keys():
+    laptop, paper = (
+        yaml.safe_load((REPOSITORY / f"config/{name}.yaml").read_text()) for name in ("config", "paper")
+    )
+    assert keys(laptop) == keys(paper)
+
+
+def test_the_readme_of_the_configuration_is_what_the_schemas_say():
+    assert (REPOSITORY / "config/README.md").read_text() == readme(REPOSITORY), (
+        "make it anew: python -m ddlbench.plan.reference > config/README.md"
+    )
+
+
+def test_every_figure_in_scope_can_be_asked_for(laptop):
+    assert set(laptop.figures) == IN_SCOPE
+
+
+def test_the_papers_grids_have_the_papers_values(paper):
+    def values(study, grid, key):
+        return sorted({getattr(point, key) for point in paper.grid(study, grid).points})
+
+    assert values("zhao2016", "standalone_bandwidth", "bandwidth_mbit") == [400, 800, 1200, 1600, 2000]
+    assert values("zhao2016", "cloud_loss", "loss_percent") == [1, 2, 3, 4, 5]
+    assert values("anwar2021", "latency_100", "batch_size") == [192, 1280, 2560, 6400, 32000, 64000]
+    assert values("pani2020", "cnn", "batch_size") == [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
+
+
+def test_the_laptop_asks_one_host_for_the_batch_that_does_not_fit(laptop):
+    batches = [(point.workers, point.batch_size) for point in laptop.grid("anwar2021", "latency_0").points]
+    assert [batch for batch in batches if batch[1] == 64000] == [(1, 64000)]
+
+
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+def test_everything_that_ships_can_be_measured(scale, request):
+    plan = request.getfixturevalue(scale)
+    assert {plan.status(point).name for run in plan.runs for point in run.points} == {"measurable"}
+
+
+def blocks(schema: object, path: str = "") -> Iterator[tuple[str, dict]]:
+    if isinstance(schema, dict):
+        if "properties" in schema or schema.get("type") == "object":
+            yield path, schema
+        for key, value in schema.items():
+            yield from blocks(value, f"{path}/{key}")
+
+
+@pytest.mark.parametrize("name", ["config", "study", "links"])
+def test_no_block_of_a_schema_takes_unknown_keys(name):
+    closed = ("additionalProperties", "unevaluatedProperties")
+    document = schemas(REPOSITORY).documents[name]
+    found = [path for path, block in blocks(document) if not any(key in block for key in closed)]
+    assert found == (["/$defs/axes"] if name == "study" else [])  # what uses the axes is closed itself
+
+
+@pytest.mark.parametrize("name", ["config", "study", "links"])
+def test_every_key_of_a_schema_is_described_and_bounded(name):
+    rules = schemas(REPOSITORY)
+    for path, block in blocks(rules.documents[name]):
+        for key, given in block.get("properties", {}).items():
+            value = rules.resolved(given.get("anyOf", [given])[0]) if key != "dilation" else given
+            assert value.get("description"), f"{path}: {key} has no description"
+            assert value.get("title"), f"{path}: {key} has no title"
+            if "number" in value.get("type", ()) or "integer" in value.get("type", ()):
+                assert "maximum" in value or "exclusiveMaximum" in value, f"{path}: {key} has no upper bound"
+
+
+def test_every_data_set_has_images_that_some_model_takes():
+    for dataset in DATASETS.values():
+        assert any((dataset.image_shape or "28x28x1") in shapes for shapes in MODELS.values())
+    assert {shape for shapes in MODELS.values() for shape in shapes} == set(NAMES["image_shape"])

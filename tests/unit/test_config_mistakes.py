@@ -1,0 +1,314 @@
+"""Mistakes in a configuration: each is one clear line with file, key and what was expected, before anything starts."""
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from small_study import REPOSITORY, small_repository, write_study
+
+from ddlbench.errors import ConfigError
+from ddlbench.plan import Plan, load
+
+STUDY = "config/studies/small2000.yaml: "
+CONFIG = "config/config.yaml: "
+BANDWIDTH = STUDY + "grids.bandwidth."
+
+
+@pytest.fixture
+def message(tmp_path) -> Callable[..., list[str]]:
+    """Lines of the error for a change of the settings, or of the study's file."""
+
+    def message(change=lambda settings: None, study=lambda study: None) -> list[str]:
+        own_settings, own_study = small_repository(tmp_path)
+        change(own_settings)
+        study(own_study)
+        write_study(tmp_path, own_study)
+        with pytest.raises(ConfigError) as caught:
+            load(own_settings, tmp_path)
+        assert caught.value.exit_code == 2
+        return str(caught.value).split("\n")
+
+    return message
+
+
+def setting(path: str, value: object) -> Callable[[dict], None]:
+    *parents, last = path.split("/")
+
+    def change(data: dict) -> None:
+        for key in parents:
+            data = data.setdefault(key, {})
+        data[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        (
+            "bandwidth_mbit",
+            [400, 800, -400],
+            "bandwidth_mbit[2]: -400 is not a bandwidth (expected a number > 0 and <= 1000000, in Mbit/s)",
+        ),
+        ("batch_sizes", 3, "batch_sizes: there is no such key (did you mean 'batch_size'?)"),
+        ("model", "conv3", "model: 'conv3' is not a model (did you mean 'conv2'?)"),
+        ("dataset", "digit", "dataset: 'digit' is not a data set (did you mean 'digits'?)"),
+        ("link", ["lan2g"], "link[0]: 'lan2g' is not a link (did you mean 'lan-2g'?)"),
+        ("framework", "pytorch", "framework: 'pytorch' is not a framework (did you mean 'torch'?)"),
+        ("hosts", "pairs", "hosts: 'pairs' is not a kind of hosts (did you mean 'pair'?)"),
+        (
+            "batch_size",
+            [],
+            "batch_size: is an empty list, so the grid has no points (expected at least one value)",
+        ),
+        ("workers", [1, 3], "workers[1]: 3 workers need 3 hosts, but hosts.pair has 2"),
+        (
+            "batch_size",
+            [1, 64],
+            "batch_size[0]: a batch of 1 is too small for 2 workers (expected at least one image each)",
+        ),
+        (
+            "image_shape",
+            "32x32x3",
+            "image_shape: digits has images of 28x28x1, not 32x32x3",
+        ),
+        (
+            "loss_percent",
+            True,
+            "loss_percent: true is not a loss (expected a number >= 0 and < 100, in %)",
+        ),
+        (
+            "loss_percent",
+            math.nan,
+            "loss_percent: nan is not a loss (expected a number >= 0 and < 100, in %)",
+        ),
+        (
+            "latency_ms",
+            math.inf,
+            "latency_ms: inf is not a latency (expected a number >= 0 and <= 100000, in ms)",
+        ),
+        (
+            "workers",
+            "2",
+            "workers: '2' is not a number of workers (expected a whole number >= 1 and <= 4096)",
+        ),
+        ("per_epoch", True, "epochs: per_epoch needs at least one epoch that is trained for real"),
+        ("report", {"epochs": 1}, "report: expected epochs and either epoch_images or epoch_steps"),
+    ],
+)
+def test_a_mistake_in_a_grid_is_one_line_with_file_and_key(message, key, value, line):
+    lines = message(study=setting(f"grids/bandwidth/{key}", value))
+    assert lines[0] == BANDWIDTH + line
+    assert all(more.startswith((BANDWIDTH, CONFIG)) for more in lines[1:])
+
+
+def test_a_mistake_in_the_scale_is_reported_where_it_was_made(message):
+    lines = message(setting("grids/small2000/latency/workers", [2, 8]))
+    assert lines == [
+        CONFIG + "grids.small2000.latency.workers[1]: 8 workers need 8 hosts, but hosts.four has 4"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "line"),
+    [
+        ("mesure", {}, "mesure: there is no such key (did you mean 'measure'?)"),
+        (
+            "measure/min_steps",
+            0,
+            "measure.min_steps: 0 is not a number of steps (expected a whole number >= 1 and <= 1000000)",
+        ),
+        ("measure/max_steps", 0.5, None),
+        ("measure/min_repetitions", 9, "measure.max_repetitions: 6 is less than min_repetitions, which is 9"),
+        (
+            "dilation",
+            0.5,
+            "dilation: 0.5 is not a time dilation (expected auto or a number >= 1 and <= 10000)",
+        ),
+        ("fresh", "yes", "fresh: 'yes' is not a switch (expected true or false)"),
+        ("studies", ["small2001"], "studies[0]: 'small2001' is not a study (did you mean 'small2000'?)"),
+        ("studies", [], "studies: is an empty list (expected at least one value)"),
+        (
+            "default_figures",
+            ["small2000_fig11"],
+            "default_figures[0]: 'small2000_fig11' is not a figure (did you mean 'small2000_fig1'?)",
+        ),
+        (
+            "grids/small2000/bandwith",
+            {},
+            "grids.small2000.bandwith: 'bandwith' is not a grid of small2000 (did you mean 'bandwidth'?)",
+        ),
+        ("grids/smal2000", {}, "grids.smal2000: 'smal2000' is not a study (did you mean 'small2000'?)"),
+        (
+            "grids/small2000/bandwidth",
+            3,
+            "grids.small2000.bandwidth: 3 is not a grid (expected a block of keys)",
+        ),
+        (
+            "grids/small2000/bandwidth/include",
+            [{"batch_size": 0}],
+            (
+                "grids.small2000.bandwidth.include[0].batch_size: 0 is not a batch size "
+                "(expected a whole number >= 1 and <= 100000000, in images)"
+            ),
+        ),
+        (
+            "grids/small2000/bandwidth/include",
+            [{"workers": 4}],
+            "grids.small2000.bandwidth.include[0].workers: 4 workers need 4 hosts, but hosts.pair has 2",
+        ),
+    ],
+)
+def test_a_mistake_in_the_settings_is_one_line_with_file_and_key(message, path, value, line):
+    lines = message(setting(path, value))
+    assert len(lines) == 1
+    assert lines[0] == CONFIG + line if line else lines[0].startswith(CONFIG + path.replace("/", "."))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "line"),
+    [
+        (
+            "small2000_fig1/grids",
+            ["bandwidths"],
+            "small2000_fig1.grids[0]: 'bandwidths' is not a grid (did you mean 'bandwidth'?)",
+        ),
+        ("small2000_fig1/where", {"workers": 4}, "small2000_fig1.where: no point of its grids has these values"),
+        (
+            "small2000_fig1/where",
+            {"worker": 2},
+            "small2000_fig1.where.worker: 'worker' is not a key of a point (did you mean 'workers'?)",
+        ),
+        ("small2000_fig1/kind", "table", "small2000_fig1.columns: is missing (a table needs its columns)"),
+        ("small2000_fig1/x", "bandwidth", None),
+        (
+            "fig3",
+            {"grids": ["latency"], "title": "abc", "x": "link", "y": "train_loss", "category": "abc", "caption": "abc"},
+            "fig3: is not a figure of this study (expected a name that starts with small2000_)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_figure_is_one_line_with_file_and_key(message, path, value, line):
+    lines = message(study=setting(f"figures/{path}", value))
+    assert len(lines) == 1
+    figures = STUDY + "figures."
+    assert lines[0] == figures + line if line else lines[0].startswith(figures + path.replace("/", "."))
+
+
+def test_a_model_that_does_not_take_the_images_is_refused(message):
+    grid = {"dataset": "synthetic", "image_shape": "32x32x3", "model": ["keras_sequential", "conv2"]}
+    lines = message(setting("grids/small2000/latency", grid))
+    expected = "grids.small2000.latency.model[1]: conv2 does not take images of 32x32x3 (expected 28x28x1)"
+    assert lines == [CONFIG + expected]
+
+
+def test_an_epoch_of_endless_images_needs_its_number_of_steps(message):
+    (line,) = message(setting("grids/small2000/latency", {"dataset": "synthetic", "epochs": 2}))
+    assert line.endswith("epochs: synthetic images have no end: an epoch of them needs steps_per_epoch")
+
+
+def test_a_key_that_a_grid_needs_is_asked_for(message):
+    (line,) = message(study=lambda study: study["grids"]["latency"].pop("dataset"))
+    assert line == STUDY + "grids.latency.dataset: is missing, here and in the configuration's grids"
+
+
+def test_a_grid_of_too_many_points_is_refused_before_it_is_expanded(message):
+    many = {"batch_size": list(range(4, 2004)), "bandwidth_mbit": list(range(1, 1001))}
+    (line,) = message(setting("grids/small2000/latency", many))
+    assert "latency: a grid of 4,000,000 points (expected at most 100,000)" in line
+
+
+def test_all_mistakes_come_in_one_message(message):
+    def settings_of(settings):
+        settings["measure"]["seed"] = -1
+        settings["fresh"] = 0
+
+    lines = message(settings_of, setting("grids/bandwidth/model", ["a", "b"]))
+    assert len(lines) == 4
+
+
+def test_a_study_must_be_named_like_its_file(message):
+    lines = message(study=setting("key", "small2001"))
+    assert lines[0] == STUDY + "key: 'small2001' is not the file's name, 'small2000'"
+
+
+def test_default_figures_of_a_study_that_is_not_selected_are_named(tmp_path):
+    settings = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text()) | {"studies": ["zhao2016"]}
+    with pytest.raises(
+        ConfigError, match="default_figures: names figures of pani2020, which `studies` does not"
+    ):
+        load(settings, REPOSITORY)
+
+
+@pytest.mark.parametrize(
+    "text", ["key: [1, 2", "a: b: c", "key: small2000\nkey: small2000", "\t", "key: &a [*a"]
+)
+def test_a_file_that_is_no_yaml_is_named(tmp_path, text):
+    settings, _ = small_repository(tmp_path)
+    (tmp_path / "config/studies/small2000.yaml").write_text(text)
+    with pytest.raises(
+        ConfigError, match=r"^config/studies/small2000.yaml, line \d, column \d+: is not valid YAML"
+    ):
+        load(settings, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "3", "[]", "key: small2000"])
+def test_a_file_of_something_else_is_named(tmp_path, text):
+    settings, _ = small_repository(tmp_path)
+    (tmp_path / "config/studies/small2000.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"^config/studies/small2000\.yaml: "):
+        load(settings, tmp_path)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path):
+    settings, _ = small_repository(tmp_path)
+    (tmp_path / "config/links.yaml").unlink()
+    with pytest.raises(ConfigError, match=r"^config/links\.yaml: there is no such file$"):
+        load(settings, tmp_path)
+    with pytest.raises(ConfigError, match=r"^config/mine\.yaml: there is no such file$"):
+        load(tmp_path / "config/mine.yaml", tmp_path)
+
+
+@pytest.mark.parametrize("content", [None, [], "x", 3])
+def test_settings_that_are_no_block_of_keys_are_refused(tmp_path, content):
+    small_repository(tmp_path)
+    with pytest.raises(ConfigError, match="is not a configuration"):
+        load(content, tmp_path)
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["mlp", "cpu"]),
+    lambda some: (
+        st.lists(some, max_size=3) | st.dictionaries(st.text(max_size=3) | st.integers(), some, max_size=3)
+    ),
+    max_leaves=4,
+)
+
+
+def places(data: object, path: tuple = ()) -> list[tuple]:
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_stands_anywhere_the_answer_is_a_plan_or_a_config_error(tmp_path_factory, data):
+    root = tmp_path_factory.mktemp("repository")
+    files = dict(zip(("settings", "study"), small_repository(root), strict=True))
+    where = data.draw(st.sampled_from(places(files)[1:]))
+    parent = files
+    for key in where[:-1]:
+        parent = parent[key]
+    parent[where[-1]] = data.draw(ANYTHING)
+    write_study(root, files["study"])
+    with suppress(ConfigError):  # anything else fails
+        assert isinstance(load(files["settings"], root), Plan)

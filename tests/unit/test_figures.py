@@ -1,0 +1,248 @@
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for made_up_tables
+
+from made_up_tables import figure, made_up_table
+
+from ddlbench.errors import ConfigError, DdlbenchError
+from ddlbench.figures import draw, drawing, drawn_rows, theme
+from ddlbench.figures.caption import caption
+from ddlbench.figures.chart import LABELS, line_chart, number, points, tick
+from ddlbench.measurements.record import METRICS
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).parents[2]
+ENDINGS = (".svg", ".pdf", ".png", ".csv", ".caption.rst")
+AXES = {
+    "bandwidth_mbit": [400.0, 1200.0, 2000.0],
+    "latency_ms": [0.0, 20.0, 60.0, 100.0],
+    "loss_percent": [1.0, 3.0, 5.0],
+    "batch_size": [192, 1280, 6400, 64000],
+    "workers": [1, 2, 3, 4],
+    "model": ["mlp", "conv1", "conv2"],
+}
+
+
+def studies_figures():
+    for path in sorted((ROOT / "config/studies").glob("*.yaml")):
+        for name, declared in yaml.safe_load(path.read_text())["figures"].items():
+            declared["where"] = {
+                k: v if isinstance(v, list) else [v] for k, v in declared.get("where", {}).items()
+            }
+            yield pytest.param(figure(name, **declared), id=name)
+
+
+def table_for(shown):
+    """A made-up table with every axis that a figure needs; batch 64,000 does not fit on one host."""
+    names = {"latency_ms", "workers", "batch_size"} if shown.kind == "table" else {shown.x, shown.lines}
+    if "link" in names:
+        return made_up_table({"model": AXES["model"], "bandwidth_mbit": [400.0, 2000.0]}, epochs=2)
+    axes = {name: AXES[name] for name in AXES if name in names}
+    per_epoch = shown.x == "epoch"
+    return made_up_table(axes, epochs=3 * per_epoch, per_epoch=per_epoch, fits_gb=3.5)
+
+
+def batch_figure(**more):
+    return figure("made_fig1", "batch_size", "epoch_time_s", "workers", **more)
+
+
+@pytest.fixture
+def batch_table():
+    return made_up_table({"batch_size": AXES["batch_size"], "workers": [1, 2, 4]}, fits_gb=3.5, memory_gb=8.0)
+
+
+def layers(plot, geom):
+    return [layer.data for layer in plot.layers if type(layer.geom).__name__ == f"geom_{geom}"]
+
+
+@pytest.mark.parametrize("shown", studies_figures())
+def test_every_figure_of_the_studies_draws_all_its_files(shown, tmp_path):
+    files = [tmp_path / (shown.name + ending) for ending in ENDINGS]
+    draw(shown.name, [table_for(shown)], shown, files)
+    svg, pdf, png, csv, rst = (file.read_bytes() for file in files)
+    assert svg.startswith(b"<?xml") and b"<text" in svg  # text stays text
+    assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG")
+    assert shown.title.encode() in rst
+    rows = pd.read_csv(files[3])
+    assert len(rows) == len(table_for(shown))
+    y = "training_time_ms" if shown.name == "pani2020_fig3" else shown.y
+    assert {shown.x, y, f"{y}_low", f"{y}_high", "repetitions", "dilation", "status", "reason"} <= set(rows)
+
+
+def test_a_point_that_does_not_fit_is_a_marked_gap_with_its_reason(batch_table):
+    rows = points(batch_table, batch_figure())
+    plot = line_chart(rows, batch_figure())
+    missing = rows[rows["epoch_time_s"].isna()]
+    assert [(row.workers, row.batch_size) for row in missing.itertuples()] == [(1, 64000)]
+    values, marks = layers(plot, "point")
+    assert (
+        len(values) == len(rows) - 1
+        and not ((values["workers"] == 1) & (values["batch_size"] == 64000)).any()
+    )
+    assert list(zip(marks["gap_x"], marks["series"], strict=True)) == [(64000, "1")]
+    (words,) = layers(plot, "text")
+    assert list(words["words"]) == ["1 worker: does not fit in 8 GB"]
+    assert marks["gap"].min() > rows["epoch_time_s_high"].max()  # in its strip, beside no number of the axis
+
+
+def test_a_line_does_not_bridge_a_gap(batch_table):
+    hole = (batch_table["workers"] == 2) & (batch_table["batch_size"] == 1280)
+    batch_table.loc[hole, ["status", "reason"]] = ["not_available", "no GPU here"]
+    (lines,) = layers(line_chart(points(batch_table, batch_figure()), batch_figure()), "line")
+    stretches = lines[lines["workers"] == 2].groupby("run")["batch_size"].apply(list)
+    assert sorted(stretches) == [[192], [6400, 64000]]
+
+
+def test_a_figure_of_which_nothing_could_be_measured_says_so():
+    table = made_up_table({"batch_size": [32, 64], "workers": [1, 2]}, fits_gb=0.0)
+    plot = line_chart(points(table, batch_figure()), batch_figure())
+    assert "nothing could be measured" in plot.labels.caption
+    assert len(layers(plot, "point")[-1]) == 4
+    theme.render(plot)
+
+
+def test_a_value_without_measurement_never_appears_in_the_csv(batch_table):
+    batch_table.loc[batch_table["batch_size"] == 192, "status"] = "not_available"  # stale numbers beside it
+    rows = points(batch_table, batch_figure())
+    assert rows.loc[rows["batch_size"] == 192, ["epoch_time_s", "epoch_time_s_low"]].isna().all(axis=None)
+
+
+def test_intervals_are_drawn_and_in_the_csv(batch_table):
+    plot = drawing(batch_figure())(batch_table, batch_figure())
+    rows = drawn_rows(plot)
+    measured = rows[rows["status"] == "measured"]
+    assert (measured["epoch_time_s_low"] < measured["epoch_time_s"]).all()
+    assert (measured["epoch_time_s"] < measured["epoch_time_s_high"]).all()
+    (bars,) = layers(plot, "errorbar")
+    assert len(bars) == len(measured)
+
+
+def test_the_same_table_gives_the_same_bytes(batch_table, tmp_path):
+    pictures = []
+    for folder in ("first", "second"):
+        files = [tmp_path / folder / f"made_fig1{ending}" for ending in ENDINGS]
+        draw("made_fig1", [batch_table.copy()], batch_figure(), files)
+        pictures.append([file.read_bytes() for file in files])
+    assert pictures[0] == pictures[1]
+
+
+def test_only_the_files_asked_for_are_written(batch_table, tmp_path):
+    draw(
+        "made_fig1",
+        [batch_table],
+        batch_figure(),
+        [tmp_path / "made_fig1.svg", tmp_path / "made_fig1.svg.prov.json"],
+    )
+    assert [file.name for file in tmp_path.iterdir()] == ["made_fig1.svg"]
+
+
+def test_every_column_that_can_be_an_axis_has_a_label_with_its_unit():
+    schema = yaml.safe_load((ROOT / "workflow/schemas/study.schema.yaml").read_text())
+    keys = schema["$defs"]["figure"]["properties"]
+    columns = {*METRICS, *keys["x"]["enum"], *keys["y"]["enum"], *keys["lines"]["enum"]} - {None}
+    assert columns <= set(LABELS)
+    words = {"model", "link", "devices", "fabric", "framework", "runtime", "strategy"}  # no unit to a word
+    assert {column for column in LABELS if "(" not in LABELS[column]} == words
+
+
+def test_times_start_at_zero_unless_their_axis_says_that_it_is_logarithmic(batch_table):
+    plot = line_chart(points(batch_table, batch_figure()), batch_figure())
+    assert plot.scales.get_scales("y").limits[0] == 0
+    batch_table.loc[batch_table["workers"] == 4, ["epoch_time_s", "epoch_time_s_high"]] *= 100
+    plot = line_chart(points(batch_table, batch_figure()), batch_figure())
+    assert "log scale" in plot.labels.y
+    assert plot.scales.get_scales("y").limits[0] > -9  # in decades
+
+
+def test_series_differ_in_colour_shape_and_line_type():
+    for kind, values in zip(("colour", "shape", "line"), theme.styles(6), strict=True):
+        assert len(set(values)) == 6, kind
+    assert len(set(zip(*theme.styles(20), strict=True))) == 20
+
+
+def test_workers_are_in_numeric_order_and_models_as_in_the_table():
+    table = made_up_table({"workers": [8, 1, 2, 16], "batch_size": [64]})
+    assert list(points(table, batch_figure())["series"].cat.categories) == ["1", "2", "8", "16"]
+    table = made_up_table({"model": ["mlp", "conv2", "conv1"]})
+    rows = points(table, figure("made_fig2", "bandwidth_mbit", "step_time_ms", "model"))
+    assert list(rows["series"].cat.categories) == ["mlp", "conv2", "conv1"]
+
+
+def test_one_worker_has_no_link_and_so_belongs_to_every_latency():
+    table = made_up_table({"latency_ms": [0.0, 20.0], "workers": [1, 2], "batch_size": [64]})
+    rows = points(table, batch_figure(where={"latency_ms": [20.0]}))
+    assert [(row.workers, row.latency_ms) for row in rows[rows["workers"] == 2].itertuples()] == [(2, 20.0)]
+    assert (rows["workers"] == 1).sum() == 1
+
+
+def test_real_and_emulated_points_are_told_apart_without_being_asked():
+    emulated = made_up_table({"workers": [2], "batch_size": [64, 128]})
+    real = emulated.assign(fabric="ethernet", point_id=emulated["point_id"] + "-ethernet")
+    rows = points(pd.concat([emulated, real]), batch_figure())
+    assert list(rows["series"].cat.categories) == ["2, emulated", "2, ethernet"]
+
+
+def test_two_points_at_one_place_are_refused_and_what_differs_is_named():
+    table = made_up_table({"latency_ms": [0.0, 20.0], "workers": [2], "batch_size": [64]})
+    with pytest.raises(ConfigError, match=r"made_fig1: 2 points lie at batch_size 64, series 2.* latency_ms"):
+        points(table, batch_figure())
+
+
+def test_a_column_that_the_table_lacks_is_named_with_the_nearest_one(batch_table):
+    with pytest.raises(ConfigError, match=r"no column 'epoch_time' \(did you mean 'epoch_time_s'\?\)"):
+        points(batch_table, figure("made_fig1", "batch_size", "epoch_time", "workers"))
+
+
+def test_conditions_that_no_point_meets_and_empty_tables_are_errors(batch_table, tmp_path):
+    with pytest.raises(ConfigError, match="none of the 12 points"):
+        points(batch_table, batch_figure(where={"workers": [7]}))
+    with pytest.raises(DdlbenchError, match="measure its grids first"):
+        draw("made_fig1", [batch_table[:0]], batch_figure(), [tmp_path / "made_fig1.svg"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_point_of_two_grids_is_drawn_once(batch_table):
+    twice = pd.concat([batch_table, batch_table.assign(grid="another")])
+    assert len(points(twice, batch_figure())) == len(batch_table)
+
+
+def test_milliseconds_are_made_from_seconds(batch_table):
+    rows = points(batch_table, batch_figure(), y="training_time_ms")
+    first = batch_table[batch_table["point_id"] == rows["point_id"][0]].iloc[0]
+    assert rows["training_time_ms"][0] == 1000 * first["training_time_s"]
+    assert "training_time_s" not in rows
+
+
+def test_the_caption_says_how_it_was_measured_what_is_missing_and_what_the_paper_showed(batch_table):
+    rows = points(batch_table.assign(host="host_1 *odd*"), batch_figure())
+    text = caption(rows, batch_figure())
+    for fact in (
+        "11 of 12 points measured",
+        "emulated hosts and network",
+        "time dilation 1 (1, 2 workers), 2 (4 workers)",
+        "3 to 5 repetitions",
+        "extrapolated from 20 measured steps",
+        r"host: host\_1 \*odd\*",
+        "congestion control: cubic",
+        "tbf+nfqueue",
+        "In the paper: The paper shows something.",
+        "* a batch of 64000 images does not fit in 8 GB:",
+    ):
+        assert fact in text
+
+
+def test_numbers_have_three_digits_in_tables_and_all_of_theirs_at_axes():
+    assert [number(v) for v in (0.0123, 1.5, 61, 999.6, 64000)] == [
+        "0.0123",
+        "1.50",
+        "61.0",
+        "1000",
+        "64,000",
+    ]
+    assert [tick(v) for v in (0, 0.1 + 0.2, 2.5, 1280, 400000)] == ["0", "0.3", "2.5", "1280", "400,000"]

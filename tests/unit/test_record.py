@@ -1,0 +1,116 @@
+"""The measurement record: its checksum, and what is derived from it."""
+
+import json
+import math
+
+import pytest
+from measurement_samples import POINT, a_point, a_record
+
+from ddlbench.files import canonical_json
+from ddlbench.measurements.record import (
+    METRICS,
+    DamagedRecord,
+    epoch_time_s,
+    epochs,
+    images_per_second,
+    parse,
+    seal,
+    step_time_ms,
+    training_time_s,
+    words,
+)
+
+
+def text_of(**values):
+    return json.dumps(seal(a_record(**values)))
+
+
+def test_a_sealed_record_reads_back_as_it_was():
+    assert parse(text_of(), "file") == seal(a_record())
+
+
+def test_sealing_twice_changes_nothing():
+    assert seal(seal(a_record())) == seal(a_record())
+
+
+def test_any_changed_character_of_a_measurement_is_noticed():
+    text = canonical_json(seal(a_record()))
+    for position, character in enumerate(text):
+        other = "8" if character == "7" else "7"
+        assert _is_damaged(text[:position] + other + text[position + 1 :]), (position, character)
+
+
+def _is_damaged(text):
+    with pytest.raises(DamagedRecord) as damage:
+        parse(text, "results/store/x.json")
+    return str(damage.value).startswith("results/store/x.json: damaged: ")
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"\xff\xfe", b"[]", b"{}", b'{"a": NaN}', b"null", text_of().encode()[:-40]]
+)
+def test_half_a_file_is_no_measurement(text):
+    assert _is_damaged(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ({"schema": 2}, "schema"),
+        ({"point": None}, "'point'"),
+        ({"status": "lost"}, "status"),
+        ({"step_times_ms": []}, "step times"),
+        ({"step_times_ms": [[1.0], [1.0, 2.0]]}, "step times"),
+        ({"dilation": 0}, "dilation"),
+    ],
+)
+def test_a_record_that_is_whole_but_wrong_says_what_is_wrong(values, what):
+    with pytest.raises(DamagedRecord, match=what):
+        parse(text_of(**values), "file")
+
+
+def test_a_point_that_does_not_fit_needs_no_step_times():
+    record = parse(
+        text_of(status="does_not_fit", reason="too large", step_times_ms=[], metrics={}, link=None), "file"
+    )
+    assert all(metric.read(record, {"epoch_steps": 1, "epochs": 1}) is None for metric in METRICS.values())
+
+
+def test_a_diverged_loss_is_kept_as_not_measured():
+    assert seal(a_record(metrics={"train_loss": math.nan, "test_loss": math.inf}))["metrics"] == {
+        "train_loss": None,
+        "test_loss": None,
+    }
+
+
+def test_a_step_takes_as_long_as_its_slowest_rank():
+    assert step_time_ms(a_record()) == (10 + 20) / 2
+
+
+def test_dilated_time_is_divided_by_the_factor():
+    assert step_time_ms(a_record(dilation=2.5)) == 15 / 2.5
+
+
+def test_images_per_second_counts_the_global_batch():
+    assert images_per_second(a_record()) == pytest.approx(128 / 0.015)
+
+
+def test_an_epoch_is_what_the_report_says():
+    assert epoch_time_s(a_record(), {"epoch_steps": 70}) == pytest.approx(0.015 * 70)
+    assert epoch_time_s(a_record(), {"epoch_images": 60000}) == pytest.approx(0.015 * 60000 / 128)
+    assert training_time_s(a_record(), {"epoch_steps": 70, "epochs": 10}) == pytest.approx(0.015 * 70 * 10)
+    assert training_time_s(a_record(), {}) is None
+
+
+def test_dropped_warmup_steps_shorten_the_first_epoch_only():
+    record = a_record(
+        point=a_point(epochs=3, steps_per_epoch=2), step_times_ms=[[1.0, 2.0, 3.0, 4.0, 5.0]] * 2
+    )
+    assert [part["step_times_ms"][0] for _, part in epochs(record)] == [[1.0], [2.0, 3.0], [4.0, 5.0]]
+    assert [part["metrics"]["test_loss"] for _, part in epochs(record)] == [None, None, 0.6]
+
+
+def test_words_of_a_point_are_for_people():
+    assert words(POINT) == "mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss"
+    alone = a_point(workers=1, bandwidth_mbit=None, latency_ms=None, loss_percent=None)
+    assert words(alone) == "mlp, digits, batch 128, 1 worker"

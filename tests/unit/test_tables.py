@@ -1,0 +1,131 @@
+"""Tables: a row a point, gaps included, from exactly the measurements that the manifests list."""
+
+import pandas
+import pytest
+from measurement_samples import MEASURE, a_point, a_record, a_repository, an_entry, write_manifest
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.measurements.record import METRICS
+from ddlbench.measurements.store import Store
+from ddlbench.measurements.tables import aggregate, write_table
+
+
+@pytest.fixture
+def manifest(tmp_path, monkeypatch):
+    a_repository(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "results/runs/zhao2016/run1.json"
+
+
+def manifest_of(root, *records, **report):
+    (root / "Snakefile").touch()
+    paths = [str(Store(root / "results/store").add(record).relative_to(root)) for record in records]
+    return write_manifest(
+        root / "results/runs/zhao2016/r.json", [an_entry(records[0]["point"], paths)], **report
+    )
+
+
+def test_a_point_is_a_row_with_medians_and_intervals(tmp_path):
+    records = [a_record(n, step_times_ms=[[time], [1.0]]) for n, time in enumerate([10.0, 12.0, 11.0], 1)]
+    (row,) = aggregate([manifest_of(tmp_path, *records)]).to_dict("records")
+    assert (row["step_time_ms"], row["step_time_ms_low"], row["step_time_ms_high"]) == (11, 10, 12)
+    assert (row["repetitions"], row["steps"], row["dilation"], row["backend"]) == (3, 3, 1, "netem")
+    assert (row["study"], row["grid"], row["image_shape"]) == ("zhao2016", "standalone_bandwidth", "28x28x1")
+    assert row["training_time_s"] == pytest.approx(0.011 * 60000 / 128 * 10)
+    assert row["link_rate_mbit"] == 381.5
+
+
+def test_every_metric_has_its_interval_beside_it(manifest):
+    columns = list(aggregate([manifest]).columns)
+    for metric in METRICS:
+        at = columns.index(metric)
+        assert columns[at : at + 3] == [metric, f"{metric}_low", f"{metric}_high"]
+
+
+def test_what_could_not_be_measured_is_a_visible_gap(manifest):
+    table = aggregate([manifest])
+    (gap,) = table[table["status"] != "measured"].to_dict("records")
+    assert (gap["status"], gap["reason"], gap["repetitions"]) == ("not_available", "no GPU here", 0)
+    assert all(pandas.isna(gap[metric]) for metric in METRICS)
+
+
+def test_a_batch_that_does_not_fit_has_no_invented_time(tmp_path):
+    tried = a_record(status="does_not_fit", reason="needs 9 GB, the host has 8", step_times_ms=[], metrics={})
+    path = Store(tmp_path / "results/store").add(tried)
+    (tmp_path / "Snakefile").touch()
+    entry = an_entry(
+        a_point(), [str(path.relative_to(tmp_path))], status="does_not_fit", reason=tried["reason"]
+    )
+    (row,) = aggregate([write_manifest(tmp_path / "results/runs/r.json", [entry])]).to_dict("records")
+    assert (row["repetitions"], row["steps"]) == (0, 0)
+    assert pandas.isna(row["step_time_ms"])
+
+
+def test_stable_says_whether_the_stop_rule_was_reached(tmp_path):
+    records = [a_record(n, step_times_ms=[[time]]) for n, time in enumerate([10.0, 12.0, 14.0], 1)]
+    manifest = manifest_of(tmp_path, *records)
+    assert not aggregate([manifest])["stable"][0]
+    assert aggregate([manifest], {**MEASURE, "interval_percent": 20})["stable"][0]
+
+
+def test_a_grid_per_epoch_has_a_row_an_epoch(tmp_path):
+    record = a_record(point=a_point(epochs=2, steps_per_epoch=2), step_times_ms=[[1.0, 3.0, 5.0, 7.0]])
+    table = aggregate([manifest_of(tmp_path, record, per_epoch=True)])
+    assert list(table["epoch"]) == [1, 2]
+    assert list(table["step_time_ms"]) == [2, 6]
+    assert list(table["test_loss"].isna()) == [True, False]
+
+
+def test_whole_numbers_stay_whole_in_the_file(tmp_path):
+    record = a_record(point=a_point(steps_per_epoch=None))
+    other = a_record(point=a_point(steps_per_epoch=7))
+    store = Store(tmp_path / "results/store")
+    (tmp_path / "Snakefile").touch()
+    entries = [an_entry(r["point"], [str(store.add(r).relative_to(tmp_path))]) for r in (record, other)]
+    write_table(aggregate([write_manifest(tmp_path / "results/runs/r.json", entries)]), tmp_path / "t.csv")
+    assert set(pandas.read_csv(tmp_path / "t.csv", dtype=str)["steps_per_epoch"].dropna()) == {"7"}
+
+
+def test_the_table_does_not_depend_on_the_order_of_the_manifests(tmp_path, manifest):
+    other = manifest.with_name("run2.json")
+    other.write_text(manifest.read_text().replace('"batch_size": 128', '"batch_size": 64'))
+    write_table(aggregate([manifest, other]), tmp_path / "a.csv")
+    write_table(aggregate([other, manifest]), tmp_path / "b.csv")
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_the_file_holds_what_was_aggregated(tmp_path, manifest):
+    table = aggregate([manifest])
+    write_table(table, tmp_path / "t.csv")
+    read = pandas.read_csv(tmp_path / "t.csv")
+    assert list(read.columns) == list(table.columns)
+    assert list(read["images_per_second"].dropna()) == pytest.approx(
+        list(table["images_per_second"].dropna()), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("harm", ["change", "remove"])
+def test_a_damaged_or_missing_measurement_is_an_error_that_names_it_and_says_what_to_do(
+    tmp_path, manifest, harm
+):
+    victim = min((tmp_path / "results/store").rglob("*.json"))
+    if harm == "change":
+        victim.write_bytes(victim.read_bytes().replace(b"20.0", b"20.5"))
+    else:
+        victim.unlink()
+    with pytest.raises(DdlbenchError) as error:
+        aggregate([manifest])
+    assert str(error.value).startswith(str(victim.relative_to(tmp_path)))
+    assert f"rm {manifest}" in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"study": "a"'])
+def test_a_damaged_manifest_is_an_error_that_names_it(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(DdlbenchError, match=r"run\.json: this manifest cannot be read"):
+        aggregate([tmp_path / "run.json"])
+
+
+def test_a_table_of_nothing_is_an_error():
+    with pytest.raises(DdlbenchError, match="no point"):
+        aggregate([])

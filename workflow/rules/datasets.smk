@@ -1,0 +1,11 @@
+# A data set as arrays in one file, checked against its checksum before each use.
+rule dataset:
+    output:
+        f"{RESULTS}/datasets/{{dataset}}.npz",
+        f"{RESULTS}/datasets/{{dataset}}.npz.prov.json",
+    log:
+        "logs/datasets/{dataset}.log",
+    params:
+        settings=lambda wildcards: PLAN.settings["datasets"].get(wildcards.dataset.split("-")[0], {}),
+    script:
+        "../scripts/prepare_dataset.py"

@@ -1,0 +1,23 @@
+# One rule a figure, by its name: `snakemake --cores 4 zhao2016_fig5`.
+for figure in PLAN.figures.values():
+
+    rule:
+        name:
+            figure.name
+        input:
+            table=f"{RESULTS}/tables/{figure.name}.csv",
+            code=modules.files(*modules.DRAWING, f"figures/{figure.study}.py"),
+        output:
+            report(
+                f"{RESULTS}/figures/{figure.name}.svg",
+                caption="../report/figure.rst",
+                category=figure.category,
+                labels={"figure": figure.name, "title": figure.title},
+            ),
+            multiext(f"{RESULTS}/figures/{figure.name}", ".pdf", ".png", ".csv", ".caption.rst", ".svg.prov.json"),
+        log:
+            f"logs/figures/{figure.name}.log",
+        params:
+            figure=figure.name,
+        script:
+            "../scripts/draw_figure.py"

@@ -1,0 +1,26 @@
+# config -> PLAN: validated before anything starts; plain data that the other rules look things up in.
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from ddlbench import modules
+from ddlbench.errors import DdlbenchError
+from ddlbench.plan import load
+from ddlbench.runtime.invocation import announce, stamp
+
+try:
+    PLAN = load(config, Path(workflow.basedir))
+except DdlbenchError as error:
+    raise WorkflowError(str(error))
+
+RESULTS = PLAN.settings["results"]
+INVOCATION = f"{RESULTS}/.invocation.json"
+# A file that `--config fresh=true` renews: whatever was measured before it is measured again.
+FRESH = stamp(f"{RESULTS}/.fresh", renew=PLAN.settings["fresh"] and workflow.is_main_process and not workflow.dryrun)
+
+
+wildcard_constraints:
+    study="|".join(PLAN.studies) or "none",
+    figure="|".join(PLAN.figures) or "none",
+    framework="|".join(sorted(PLAN.settings["environments"])),
+    dataset="[a-z0-9]+-[0-9]+x[0-9]+x[0-9]+",

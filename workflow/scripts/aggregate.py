@@ -1,0 +1,17 @@
+"""Make the table of a figure from the measurements of its runs."""
+
+from datetime import UTC, datetime
+
+from ddlbench.errors import told_in_words
+from ddlbench.measurements.provenance import write_sidecar
+from ddlbench.measurements.tables import aggregate, write_table
+
+with told_in_words(snakemake.log[0]):
+    started = datetime.now(UTC)
+    write_table(aggregate(list(snakemake.input.manifests)), snakemake.output[0])
+    write_sidecar(
+        snakemake.output[0],
+        made_by=snakemake.rule,
+        inputs={"manifest": list(snakemake.input.manifests), "code": list(snakemake.input.code)},
+        started=started,
+    )

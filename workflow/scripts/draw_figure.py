@@ -1,0 +1,19 @@
+"""Draw a figure from its table."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from ddlbench.errors import told_in_words
+from ddlbench.figures import draw
+from ddlbench.measurements.provenance import write_sidecar
+from ddlbench.plan import load
+
+with told_in_words(snakemake.log[0]):
+    started = datetime.now(UTC)
+    figure = load(snakemake.config, Path.cwd()).figures[snakemake.params.figure]
+    draw(figure.name, [pd.read_csv(snakemake.input.table)], figure, snakemake.output)
+    svg, *others, _ = snakemake.output
+    inputs = {"table": snakemake.input.table, "code": list(snakemake.input.code)}
+    write_sidecar(svg, made_by=snakemake.rule, inputs=inputs, outputs=others, started=started)
