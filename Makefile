@@ -99,5 +99,5 @@ lock:
 	echo "$$text" >requirements-cpu.txt
 
 clean:
-	@rm -rf $(VENV) .environments .snakemake logs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .environments .snakemake logs .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 	find src tests workflow -name __pycache__ -prune -exec rm -rf {} +

@@ -133,14 +133,14 @@ def test_what_cannot_be_measured_yet_is_planned_and_says_what_is_possible(reposi
 
 POINT = Point(
     framework="torch", strategy="ring_allreduce", runtime="bare", devices="cpu", fabric="emulated", model="mlp",
-    dataset="digits", image_shape=(28, 28, 1), batch_size=128, workers=2, vcpus=1, memory_gb=4.0,
+    dataset="digits", image_shape=(28, 28, 1), batch_size=128, workers=2, host_count=2, vcpus=1, memory_gb=4.0,
     bandwidth_mbit=400.0, latency_ms=0.0, loss_percent=0.5, congestion_control="cubic", learning_rate=0.01,
     momentum=0.0, epochs=0, steps_per_epoch=None, seed=1,
 )  # fmt: skip
 
 
 def test_a_points_id_is_the_same_everywhere_and_for_ever():
-    assert point_id(POINT) == "torch-ring-mlp-digits-b128-2w-400mbit-0ms-0.5loss-4ccd10"
+    assert point_id(POINT) == "torch-ring-mlp-digits-b128-2w-400mbit-0ms-0.5loss-0092d7"
     assert point_id(POINT.as_dict()) == point_id(POINT)
 
 
@@ -189,3 +189,10 @@ print(*sorted({"pandas", "numpy", "snakemake", "torch", "pydantic"} & set(sys.mo
         check=True,
     )
     assert done.stdout.strip() == ""
+
+
+def test_hosts_of_different_number_are_different_runs(repository):
+    root, settings, study = repository
+    study["hosts"]["three"] = study["hosts"]["pair"] | {"count": 3}  # dilated otherwise than a pair
+    plan = planned(root, settings, study, hosts=["pair", "three"], workers=2)
+    assert len(plan.runs_of("small2000/bandwidth")) == 2

@@ -1,10 +1,12 @@
 # A run's points, measured by a living worker group; what the store has already is not measured again.
-# It takes all cores: two measurements at once would disturb each other.
+# It takes all cores: two measurements at once would disturb each other. A run that cannot be measured needs nothing.
 rule measure:
     input:
-        environment=lambda wildcards: f".environments/{PLAN.run(wildcards.run).group['framework']}/environment.json",
-        datasets=lambda wildcards: expand(
-            "{results}/datasets/{dataset}.npz", results=RESULTS, dataset=PLAN.run(wildcards.run).datasets
+        environment=lambda wildcards: sorted(
+            {f".environments/{point.framework}/environment.json" for point in PLAN.measurable_points(wildcards.run)}
+        ),
+        datasets=lambda wildcards: sorted(
+            {f"{RESULTS}/datasets/{point.dataset_key}.npz" for point in PLAN.measurable_points(wildcards.run)}
         ),
         code=modules.files(*modules.MEASURING),
         fresh=FRESH,
@@ -12,10 +14,11 @@ rule measure:
         f"{RESULTS}/runs/{{study}}/{{run}}.json",
         f"{RESULTS}/runs/{{study}}/{{run}}.json.prov.json",
     log:
-        "logs/runs/{study}/{run}.log",
+        "logs/runs/{study}/{run}/sweep.log",
     params:
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
         measure=lambda wildcards: dict(sorted(PLAN.settings["measure"].items())),
+        dilation=lambda wildcards: PLAN.settings["dilation"],
     threads: workflow.cores
     script:
         "../scripts/measure_run.py"

@@ -1,5 +1,6 @@
-# What can be asked for by name. `all` comes first: it is what a bare `snakemake` makes.
+# What can be asked for by name; a bare `snakemake` makes `all`.
 rule all:
+    default_target: True
     input:
         expand("{results}/figures/{figure}.svg", results=RESULTS, figure=PLAN.default_figures),
 

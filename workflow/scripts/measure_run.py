@@ -6,14 +6,14 @@ from ddlbench.errors import told_in_words
 from ddlbench.plan import load
 from ddlbench.runtime.sweep import Materials, measure_run
 
-with told_in_words():
+with told_in_words(snakemake.log[0]):
     measure_run(
         load(snakemake.config, Path.cwd()),
         snakemake.wildcards.run,
         Materials(
-            environment=Path(snakemake.input.environment),
+            environment=next(map(Path, snakemake.input.environment), None),
             datasets={Path(path).stem: Path(path) for path in snakemake.input.datasets},
         ),
         manifest=Path(snakemake.output[0]),
-        logs=Path(snakemake.log[0]),
+        logs=Path(snakemake.log[0]).parent,
     )

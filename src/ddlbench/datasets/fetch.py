@@ -2,8 +2,7 @@
 
 import ipaddress
 import time
-from email.message import Message
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -64,8 +63,8 @@ class _HttpsOnly(HTTPRedirectHandler):
         fp: IO[bytes],
         code: int,
         msg: str,
-        headers: Message,
-        newurl: str,  # type: ignore[override]
+        headers: HTTPMessage,
+        newurl: str,
     ) -> Request | None:
         _require_https(newurl)
         return super().redirect_request(req, fp, code, msg, headers, newurl)

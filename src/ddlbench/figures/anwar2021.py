@@ -9,7 +9,7 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.caption import conditions, how_measured, why_missing
-from ddlbench.figures.chart import line_chart, number, points, refuse_overlap, tick, wrapped
+from ddlbench.figures.chart import line_chart, number, points, refuse_overlap, wrapped
 from ddlbench.plan.study import Figure
 
 HEADINGS = {
@@ -55,7 +55,8 @@ def table4(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
                     aes, data=data, size=size, fontweight=weight, color=theme.INK, lineheight=1.1
                 )
     small = values[values["note"] != ""].assign(at=lambda part: part["at"] + part["text"].ne("") * 0.4)
-    note = f"Time per epoch in s, bold: the fastest. One worker uses no link. {conditions(rows, figure)}"
+    note = "Time per epoch in s, bold: the lowest of a batch size and latency. One worker uses no link."
+    note = f"{note} {conditions(rows, figure)}"
     none = p9.element_blank()
     return (
         plot
@@ -69,7 +70,7 @@ def table4(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
         + p9.scale_y_reverse(limits=(lines + 0.6, -2.3), expand=(0, 0))
         + p9.scale_x_continuous(limits=(-0.5, columns + 0.5), expand=(0, 0))
         + p9.labs(
-            title=wrapped(figure.title, theme.BASE_PT + 3),
+            title=wrapped(figure.title, theme.BASE_PT + 2.4),
             subtitle=wrapped(note, theme.NOTE_PT + 0.5),
             caption=wrapped(how_measured(rows, figure), theme.NOTE_PT),
         )
@@ -97,7 +98,7 @@ def _cells(rows: pd.DataFrame, keys: list[str], y: str) -> pd.DataFrame:
         if tuple(key.values()) not in lines:
             lines[tuple(key.values())] = len(lines)
             for i, (name, value) in enumerate(key.items()):
-                text = tick(value) if name in ("workers", "batch_size") else str(value)
+                text = f"{value:,}" if name in ("workers", "batch_size") else str(value)
                 at = {"column": i, "line": len(lines) - 1, "at": len(lines) - 1}
                 cells.append({**key, **at, "text": text, "note": "", "bold": False})
         line = lines[tuple(key.values())]

@@ -85,7 +85,9 @@ def points(table: pd.DataFrame, figure: Figure, *, y: str | None = None) -> pd.D
     other_metrics = {f"{metric}{end}" for metric in METRICS if metric != y for end in ("", "_low", "_high")}
     rows = rows[[column for column in rows if column not in other_metrics]]
     rows = rows.assign(series=_series(rows, figure))
-    rows.loc[rows["status"] != "measured", [y, f"{y}_low", f"{y}_high"]] = math.nan
+    shown = [y, f"{y}_low", f"{y}_high"]
+    rows = rows.astype(dict.fromkeys(shown, float))
+    rows.loc[rows["status"] != "measured", shown] = math.nan
     order = [figure.lines] if figure.lines and is_numeric_dtype(rows[figure.lines]) else []
     if is_numeric_dtype(rows[figure.x]):
         order.append(figure.x)
@@ -181,9 +183,11 @@ def number(value: float) -> str:
     return f"{value:,.{digits}f}" if abs(value) >= 10_000 else f"{value:.{digits}f}"
 
 
-def tick(value: float) -> str:
-    """A number at an axis: all its digits, no exponent, thousands set apart from 10,000 on."""
-    return f"{value:,.10g}" if abs(value) >= 10_000 else f"{value:.10g}"
+def ticks(values: Iterable[float]) -> list[str]:
+    """The numbers at an axis: all digits, no exponent; thousands set apart where one reaches 10,000."""
+    values = list(values)
+    text = "{:,.10g}" if max(map(abs, values), default=0) >= 10_000 else "{:.10g}"
+    return [text.format(value) for value in values]
 
 
 def wrapped(text: str, point_size: float, width_in: float = theme.WIDTH_IN) -> str:
@@ -209,7 +213,7 @@ class _Span:
         """The axis that shows `values`, with a tick at each of them that has room for its text."""
         places = sorted({float(value) for value in values})
         span = cls(places[0], places[-1], log_base, (), ())
-        texts = [tick(place) for place in places]
+        texts = ticks(places)
         kept: list[tuple[float, str]] = []
         for place, text in zip(places, texts, strict=True):
             room = 0.015 + 0.0085 * (len(text) + len(kept[-1][1])) if kept else 0.0
@@ -454,7 +458,9 @@ def _finished(
         )  # fmt: skip
     breaks = [] if rows[y].isna().all() else axis.breaks
     label = LABELS.get(y, y)
-    title = None if len(names) == 1 else legend or LABELS.get(figure.lines or "", figure.lines or "")
+    title = (
+        None if len(names) == 1 else legend or LABELS.get(figure.lines or "", "").removesuffix(" (number)")
+    )
     notes = wrapped(how_measured(rows, figure, y) + note, theme.NOTE_PT)
     subtitle = wrapped(conditions(rows, figure), theme.NOTE_PT + 0.5)
     columns, legend_rows = _legend_shape(names, title or "")
@@ -467,10 +473,10 @@ def _finished(
         + p9.scale_linetype_manual(values=linetypes, limits=names, name=title)
         + p9.scale_y_continuous(
             trans="log10" if axis.log else "identity", limits=(axis.low, top), breaks=breaks,
-            labels=[tick(b) for b in breaks], expand=(0, 0, 0.01, 0), oob=_keep,
+            labels=ticks(breaks), expand=(0, 0, 0.01, 0), oob=_keep,
         )
         + p9.labs(
-            title=wrapped(figure.title, theme.BASE_PT + 3), subtitle=subtitle, caption=notes,
+            title=wrapped(figure.title, theme.BASE_PT + 2.4), subtitle=subtitle, caption=notes,
             x=LABELS.get(figure.x, figure.x), y=label[:-1] + ", log scale)" if axis.log else label,
         )
         + p9.guides(**{kind: p9.guide_legend(ncol=columns) for kind in ("color", "fill", "shape", "linetype")})

@@ -35,7 +35,7 @@ _RATE_WINDOWS = 9  # their median counts: a moment in which this process was put
 _LOSS_PACKETS = 20_000
 _LOSS_PAYLOAD = 64
 _GRACE_S = 2.0
-_ATTEMPTS = 3
+_ATTEMPTS, _PAUSE_S = 5, 0.3
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ def verify(star: Star, link: Link, tolerances: Tolerances) -> Measured:
         except OutOfTolerance:
             if attempt == _ATTEMPTS:
                 raise
+            sleep(_PAUSE_S)
     raise AssertionError
 
 
@@ -161,18 +162,19 @@ def _round_trips_ms(star: Star, sockets: list[socket.socket], link: Link) -> lis
 def _rates_mbit(star: Star, senders: list[list[socket.socket]], link: Link) -> list[float]:
     """What passes each host's shaper per second while the host sends as fast as it can."""
     bytes_per_s = link.bandwidth_mbit * 1e6 / 8
-    window_s = max(_RATE_WINDOW_S, 200 * _RATE_WINDOWS * _FRAME / bytes_per_s)
-    frames = int(min(train_bytes(link) // _FRAME, max(1, bytes_per_s * window_s / _RATE_WINDOWS * 0.005 / _FRAME)))
+    window_s = max(_RATE_WINDOW_S, 300 * _FRAME / bytes_per_s)
+    windows = _RATE_WINDOWS if bytes_per_s * window_s > _RATE_WINDOWS * 300 * _FRAME else 1
+    frames = int(min(train_bytes(link) // _FRAME, max(1, bytes_per_s * window_s / windows * 0.005 / _FRAME)))
     train = bytes(frames * _PAYLOAD)
     host_of = {endpoint: host for sockets in senders for host, endpoint in enumerate(sockets)}
     for endpoint in host_of:
         endpoint.setsockopt(socket.IPPROTO_UDP, _UDP_SEGMENT, _PAYLOAD)
     marks: list[tuple[float, list[int]]] = []
     next_mark = monotonic() + _SETTLE_S
-    while len(marks) <= _RATE_WINDOWS:
+    while len(marks) <= windows:
         if monotonic() >= next_mark:
             marks.append((monotonic(), _sent_payload(star)))
-            next_mark += window_s / _RATE_WINDOWS
+            next_mark += window_s / windows
         for endpoint in select.select([], host_of, [], 0.001)[1]:
             with suppress(BlockingIOError):
                 endpoint.sendto(train, _next_host(star, host_of[endpoint], _DISCARD_PORT))

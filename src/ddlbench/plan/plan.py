@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from ddlbench.errors import ConfigError, nearest
@@ -35,10 +36,13 @@ class Plan:
 
     def run(self, run_id: str) -> Run:
         """A run by its id; ConfigError, with the nearest one, where there is none."""
-        for run in self.runs:
-            if run.id == run_id:
-                return run
-        raise ConfigError(f"there is no run {run_id!r}{nearest(run_id, [run.id for run in self.runs])}")
+        if run_id not in self._run_by_id:
+            raise ConfigError(f"there is no run {run_id!r}{nearest(run_id, self._run_by_id)}")
+        return self._run_by_id[run_id]
+
+    @cached_property
+    def _run_by_id(self) -> dict[str, Run]:
+        return {run.id: run for run in self.runs}
 
     def runs_of(self, name: str) -> tuple[Run, ...]:
         """The runs of a figure (zhao2016_fig5) or of a grid (zhao2016/standalone_bandwidth)."""
@@ -50,6 +54,10 @@ class Plan:
             return self.grid(study, grid_name).runs
         known = [*self.figures, *(f"{s.key}/{grid}" for s in self.studies.values() for grid in s.grids)]
         raise ConfigError(f"there is no figure or grid {name!r}{nearest(name, known)}")
+
+    def measurable_points(self, run_id: str) -> tuple[Point, ...]:
+        """The points of a run that can be measured with what ddlbench has now."""
+        return tuple(point for point in self.run(run_id).points if self.status(point).name == "measurable")
 
     def status(self, point: Point) -> Status:
         """Whether `point` can be measured with what ddlbench has now."""

@@ -15,6 +15,7 @@ GROUP_KEYS = (  # what a living worker group cannot change
     "devices",
     "fabric",
     "workers",
+    "host_count",
     "vcpus",
     "memory_gb",
     "congestion_control",
@@ -37,11 +38,6 @@ class Run:
     def group(self) -> dict[str, str | int | float]:
         """What all its points have in common: framework, strategy, workers, vcpus, ..."""
         return dict(zip(GROUP_KEYS, self.key, strict=True))
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        """The data sets that its points need, each with its image shape: digits-28x28x1."""
-        return tuple(sorted({point.dataset_key for point in self.points}))
 
     @property
     def digest(self) -> str:

@@ -146,11 +146,12 @@ class _Progress:
         self._said = monotonic()
 
     def __call__(self, line: str) -> None:
-        if match := re.match(r"(?:Collecting|Processing) (?:.*/)?([\w.]+?(?:-[A-Za-z][\w.]*)*)(?=[^\w.]|$)", line):
-            self._seen.add(match[1])
+        if line.startswith(("Collecting ", "Processing ")):
+            package = re.split(r"[=<>~! ]|-\d", line.split()[1].rsplit("/", 1)[-1])[0]
+            self._seen.add(package)
             if monotonic() - self._said >= _SAID_EVERY_S:
                 self._said = monotonic()
-                self._say(f"{self._what}: package {len(self._seen)} of {self._total}, {match[1]}")
+                self._say(f"{self._what}: package {len(self._seen)} of {self._total}, {package}")
         elif line.startswith("Installing collected"):
             self._say(f"{self._what}: installing {len(self._seen)} packages")
 

@@ -2,8 +2,8 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from time import time
+from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from ddlbench.measurements.record import step_time_ms
@@ -11,26 +11,30 @@ from ddlbench.measurements.record import step_time_ms
 
 @dataclass
 class Progress:
-    """Counts repetitions of the whole invocation: `total` there were to measure when it `started` (Unix time)."""
+    """Tells of each repetition; `points` and `elsewhere` count what the whole invocation had to measure at first.
+
+    points: how many. elsewhere: the repetitions, at least, that other worker groups still have to measure.
+    """
 
     points: int
-    total: int
-    done: int
-    started: float
+    elsewhere: int
+    done: int = 0
+    started: float = field(default_factory=monotonic)
 
     def say(self, text: str) -> None:
         """A line on the terminal."""
         print(text, file=sys.stderr, flush=True)
 
-    def report(self, number: int, words: str, record: Mapping[str, Any]) -> None:
-        """One repetition is measured."""
+    def report(self, number: int, words: str, record: Mapping[str, Any], *, left_here: int) -> None:
+        """One repetition is measured, and this worker group has at least `left_here` more to do."""
         self.done += 1
-        self.total = max(self.total, self.done)
         took = step_time_ms(record)
         result = f"{took:.3g} ms a step" if took is not None else record["reason"]
-        repetition = record["repetition"] + 1
-        self.say(f"point {number} of {self.points}, repetition {repetition}: {words}: {result}; {self._left()}")
+        left = self._left(left_here + self.elsewhere)
+        self.say(f"point {number} of {self.points}: {words}, repetition {record['repetition'] + 1}: {result}; {left}")
 
-    def _left(self) -> str:
-        left_s = (time() - self.started) / self.done * (self.total - self.done)
+    def _left(self, repetitions: int) -> str:
+        if repetitions == 0:
+            return "the last one"
+        left_s = (monotonic() - self.started) / self.done * repetitions
         return f"about {left_s / 60:.0f} min left" if left_s >= 90 else f"about {left_s:.0f} s left"

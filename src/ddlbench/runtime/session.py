@@ -220,7 +220,13 @@ def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> 
             if record["status"] == "measured":
                 each.values.append(step_time_ms(record) or 0.0)
             each.settled = record["status"] != "measured" or not needs_repetition(each.values, session.job["measure"])
-            progress.report(each.number, each.words, record)
+            progress.report(each.number, each.words, record, left_here=_repetitions_left(session, pending))
+
+
+def _repetitions_left(session: Session, pending: list[PendingPoint]) -> int:
+    """How many more there will be at least: up to the minimum, and one for each point whose interval is too wide."""
+    minimum = session.job["measure"]["min_repetitions"]
+    return sum(max(1, minimum - each.repetitions) for each in pending if not each.settled)
 
 
 def run(job: Mapping[str, Any]) -> None:

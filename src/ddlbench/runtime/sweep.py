@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from time import time
 from typing import Any
 
 import psutil
@@ -37,9 +36,12 @@ MEASURING_CODE = modules.files(*modules.MEASURING)
 
 @dataclass(frozen=True)
 class Materials:
-    """What a run is made from: the environment's description file, and each data set's file by its key."""
+    """What a run is made from: the environment's description file, and each data set's file by its key.
 
-    environment: Path
+    A run that cannot be measured here needs none of them.
+    """
+
+    environment: Path | None
     datasets: Mapping[str, Path]
 
 
@@ -76,7 +78,7 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
         inputs={
             "measurement": [path for entry in entries for path in entry["measurements"]],
             "dataset": sorted(set(materials.datasets.values())),
-            "environment": materials.environment,
+            "environment": [materials.environment] if materials.environment else [],
             "code": MEASURING_CODE,
         },
         parameters={"run": run.id, "measure": dict(plan.settings["measure"]), "dilation": desk.placement(run).dilation},
@@ -93,8 +95,9 @@ class _Desk:
         self.store = store
         self.facts = facts.gather()
         self.code = provenance.code_version(MEASURING_CODE)
-        self.environment = json.loads(materials.environment.read_text())
+        self.environment = json.loads(materials.environment.read_text()) if materials.environment else {}
         self.datasets = {key: _dataset(key, path) for key, path in materials.datasets.items()}
+        self._fingerprints: dict[tuple[Point, str], str] = {}
 
     def placement(self, run: Run) -> Placement:
         """Where the run's hosts lie on this machine."""
@@ -111,6 +114,11 @@ class _Desk:
 
     def fingerprint(self, point: Point, run: Run) -> str:
         """What the measurements of the point are kept under."""
+        if (point, run.id) not in self._fingerprints:
+            self._fingerprints[point, run.id] = self._fingerprint(point, run)
+        return self._fingerprints[point, run.id]
+
+    def _fingerprint(self, point: Point, run: Run) -> str:
         return fingerprint(
             point.as_dict(),
             measure=self.plan.settings["measure"],
@@ -171,7 +179,7 @@ class _Desk:
         }
         for dataset in {point.dataset_key for point in mine.values()}:
             check(self.materials.datasets[dataset], self.datasets[dataset]["provenance"]["sha256"])
-        total = sum(max(1, self._lacking(key)) for key in numbers)
+        elsewhere = sum(max(1, self._lacking(key)) for key in numbers if key not in mine)
         placement = self.placement(run)
         settings = self.plan.settings
         job = {
@@ -197,7 +205,7 @@ class _Desk:
             "store": str(self.store.root),
             "logs": str(logs),
             "inherited": dict(os.environ),
-            "progress": {"points": len(numbers), "total": total, "done": 0, "started": time()},
+            "progress": {"points": len(numbers), "elsewhere": elsewhere},
         }
         path = logs / "job.json"
         write_atomically(path, json.dumps(job))

@@ -1,0 +1,99 @@
+"""A framework's environment is whole or not there, holds what its lock says, and is made once."""
+
+import json
+import re
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import sha256_file
+from ddlbench.runtime.environment import create, packages
+
+WHEEL = "tiny_thing-1.0-py3-none-any.whl"
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package index of one package; pip asks another, empty one, unless it is told of this."""
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "empty").as_uri())
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    folder = tmp_path / "index" / "tiny-thing"
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(folder / WHEEL, "w") as wheel:
+        info = "tiny_thing-1.0.dist-info"
+        wheel.writestr("tiny_thing.py", "")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny_thing\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/RECORD", f"tiny_thing.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"
+        )
+    (folder / "index.html").write_text(f'<a href="{WHEEL}">{WHEEL}</a>')
+    return folder.parent
+
+
+@pytest.fixture
+def lock(tmp_path: Path, index: Path) -> Path:
+    digest = sha256_file(index / "tiny-thing" / WHEEL)
+    path = tmp_path / "requirements.txt"
+    path.write_text(
+        f"# --extra-index-url {index.as_uri()}\ntiny-thing==1.0 \\\n    --hash=sha256:{digest}\n    # via us\n"
+    )
+    return path
+
+
+def test_an_environment_holds_what_its_lock_says_and_is_made_once(tmp_path: Path, lock: Path) -> None:
+    target = tmp_path / "environments" / "torch"
+    said: list[str] = []
+    made = create(lock, target, say=said.append)
+    assert made["packages"]["tiny-thing"] == "1.0"
+    assert made["packages"] == packages(made["python"])
+    assert made["requirements_sha256"] == sha256(lock.read_bytes()).hexdigest()
+    assert made == json.loads((target / "environment.json").read_text())
+    assert any("looking at file:" in words for words in said)
+    said.clear()
+    assert create(lock, target, say=said.append) == made
+    assert not said
+
+
+def test_what_is_not_complete_is_made_anew(tmp_path: Path, lock: Path) -> None:
+    target = tmp_path / "torch"
+    (target / "bin").mkdir(parents=True)
+    (target / "bin" / "python").write_text("half a file")
+    made = create(lock, target, say=lambda words: None)
+    (target / "environment.json").write_text("{")
+    (target / "left-over").touch()
+    assert create(lock, target, say=lambda words: None) == made
+    assert not (target / "left-over").exists()
+
+
+def test_a_wheel_with_another_hash_is_refused_and_no_environment_claims_to_be_complete(
+    tmp_path: Path, lock: Path
+) -> None:
+    lock.write_text(re.sub("sha256:[0-9a-f]+", f"sha256:{'0' * 64}", lock.read_text()))
+    with pytest.raises(
+        DdlbenchError, match=r"environment torch could not be made(.|\n)*DO NOT MATCH THE HASHES"
+    ):
+        create(lock, tmp_path / "torch", say=lambda words: None)
+    assert not (tmp_path / "torch" / "environment.json").exists()
+
+
+def test_a_package_that_nobody_has_is_named(tmp_path: Path, lock: Path) -> None:
+    lock.write_text(lock.read_text().replace("tiny-thing==1.0", "tiny-thing==2.0"))
+    with pytest.raises(DdlbenchError, match=r"No matching distribution found for tiny-thing==2\.0"):
+        create(lock, tmp_path / "torch", say=lambda words: None)
+
+
+def test_it_does_not_take_for_ever(tmp_path: Path, lock: Path) -> None:
+    with pytest.raises(DdlbenchError, match="after 0.05 s, which is too long"):
+        create(lock, tmp_path / "torch", timeout_s=0.05, say=lambda words: None)
+
+
+def test_missing_requirements_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DdlbenchError, match=r"nowhere\.txt: there are no such requirements"):
+        create(tmp_path / "nowhere.txt", tmp_path / "torch")
