@@ -6,10 +6,23 @@ min_version("9.20")
 
 
 configfile: "config/config.yaml"
+report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/plan.smk"
-include: "workflow/rules/targets.smk"
+
+
+# A bare `snakemake` makes the figures that the configuration names; any other target is a figure's name.
+rule all:
+    input:
+        expand("{results}/figures/{figure}.svg", results=RESULTS, figure=PLAN.default_figures),
+
+
+rule all_figures:
+    input:
+        expand("{results}/figures/{figure}.svg", results=RESULTS, figure=list(PLAN.figures)),
+
+
 include: "workflow/rules/environments.smk"
 include: "workflow/rules/datasets.smk"
 include: "workflow/rules/measure.smk"
@@ -17,8 +30,7 @@ include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/figures.smk"
 
 
-report: "workflow/report/workflow.rst"
-
-
+# The jobs of one invocation share their worker groups; so they must know which runs it wants.
 onstart:
-    announce(INVOCATION, [job.wildcards.run for job in workflow.persistence.dag.needrun_jobs() if job.rule.name == "measure"])
+    wanted = [job.wildcards.run for job in workflow.persistence.dag.needrun_jobs() if job.rule.name == "measure"]
+    announce(INVOCATION, wanted)

@@ -1,0 +1,206 @@
+"""What tests of the running pipeline share: PyTorch's environment, and a working copy of ddlbench with one tiny study."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[1]
+ENVIRONMENT = Path(".environments/torch/environment.json")
+COPIED = ("Snakefile", "config", "containers", "profiles", "src", "workflow")
+MEASUREMENTS = "[0-9a-f][0-9a-f]/*/*.json"
+
+# Two hosts of one core, two grids of two links, one figure each.
+TINY_STUDY = {
+    "key": "tiny2000",
+    "title": "a tiny study",
+    "paper": {"authors": "nobody", "title": "nothing", "year": 2000},
+    "hosts": {"pair": {"count": 2, "vcpus": 1, "memory_gb": 2}},
+    "grids": {
+        name: {
+            "hosts": "pair",
+            "workers": 2,
+            "model": "mlp",
+            "dataset": "digits",
+            "batch_size": 32,
+            "link": "lan-2g",
+            axis: values,
+            "report": {"epoch_images": 60000, "epochs": 10},
+        }
+        for name, axis, values in (
+            ("bandwidth", "bandwidth_mbit", [100, 400]),
+            ("latency", "latency_ms", [1, 2]),
+        )
+    },
+    "figures": {
+        f"tiny2000_fig{number}": {
+            "grids": [grid],
+            "title": f"Step time by {grid}",
+            "x": axis,
+            "y": "step_time_ms",
+            "category": "Links",
+            "caption": "The paper sees nothing.",
+        }
+        for number, grid, axis in ((1, "bandwidth", "bandwidth_mbit"), (2, "latency", "latency_ms"))
+    },
+}
+# Little is measured, on links whose probe forgives a busy machine: what these tests are about is everything else.
+TINY_SETTINGS: Mapping[str, Any] = {
+    "measure": {
+        "warmup_steps": 1,
+        "min_steps": 1,
+        "max_steps": 3,
+        "step_budget_s": 0.1,
+        "min_repetitions": 2,
+        "max_repetitions": 2,
+        "interval_percent": 50,
+        "seed": 1,
+    },
+    "tolerances": {"rate_percent": 60, "rtt_percent": 100, "rtt_ms": 50, "loss_points": 5},
+    "studies": ["tiny2000"],
+    "default_figures": ["tiny2000_fig1", "tiny2000_fig2"],
+    "grids": {},
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test's folder is its marker; what starts processes may meet a busy machine, and the first one makes PyTorch's environment."""
+    for item in items:
+        folder = item.path.parent.name
+        item.add_marker(folder)
+        if folder != "unit" or "torch_environment" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(900))
+
+
+@pytest.fixture(scope="session")
+def torch_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """PyTorch's environment in this repository, as its rule makes it where it is missing."""
+    results = tmp_path_factory.mktemp("results")
+    arguments = [*("--cores", "2"), "--nolock", *("--rerun-triggers", "mtime"), str(ENVIRONMENT)]
+    answer = snakemake(REPOSITORY, *arguments, "--config", f"results={results}")
+    assert answer.returncode == 0, answer.stderr
+    described: dict[str, Any] = json.loads((REPOSITORY / ENVIRONMENT).read_text())
+    return described
+
+
+def snakemake(folder: Path, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Snakemake in `folder`, with that folder's own package."""
+    return subprocess.run(
+        [sys.executable, "-m", "snakemake", *arguments],
+        **{"cwd": folder, "env": environment(folder), "capture_output": True, "text": True, "timeout": 800, **options},
+    )
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Environment variables for a process that works in `folder` with the package there."""
+    return {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A working copy of ddlbench whose only study is tiny."""
+
+    root: Path
+
+    def configure(self, settings: Mapping[str, Any] = {}, study: Mapping[str, Any] = TINY_STUDY) -> None:
+        """Write the configuration: the repository's, the tiny settings, then `settings` (its `measure` key by key)."""
+        config = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text())
+        config |= copy.deepcopy(dict(TINY_SETTINGS))
+        measure = config["measure"] | settings.get("measure", {})
+        config |= {**settings, "measure": measure}
+        (self.root / "config/config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+        for file in (self.root / "config/studies").glob("*.yaml"):
+            file.unlink()
+        (self.root / "config/studies/tiny2000.yaml").write_text(yaml.safe_dump(dict(study), sort_keys=False))
+
+    def command(self, *arguments: str) -> list[str]:
+        """Snakemake as `make run` calls it."""
+        return [sys.executable, "-m", "snakemake", "--profile", "profiles/laptop", *arguments]
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start Snakemake and do not wait for it; what it says goes to `said`."""
+        with (self.root / "said.txt").open("w") as said:
+            command = self.command(*arguments)
+            return subprocess.Popen(
+                command, cwd=self.root, env=environment(self.root), stdout=said, stderr=said, text=True
+            )
+
+    def run(self, *arguments: str) -> str:
+        """Run Snakemake to its end, which must be a good one; returns what it said."""
+        answer = self.attempt(*arguments)
+        assert answer.returncode == 0, answer.stderr
+        return answer.stderr
+
+    def attempt(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run Snakemake to its end."""
+        return snakemake(self.root, *self.command(*arguments)[3:])
+
+    def ddlbench(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """The command `ddlbench`."""
+        return subprocess.run(
+            [sys.executable, "-m", "ddlbench.cli", *arguments],
+            cwd=self.root,
+            env=environment(self.root),
+            capture_output=True,
+            text=True,
+        )
+
+    @property
+    def said(self) -> str:
+        """What Snakemake has said since `start`."""
+        return (self.root / "said.txt").read_text()
+
+    def measurements(self) -> dict[str, bytes]:
+        """The measurement files that there are now, by name."""
+        store = self.root / "results/store"
+        return {str(file.relative_to(store)): file.read_bytes() for file in sorted(store.glob(MEASUREMENTS))}
+
+    def records(self) -> list[dict[str, Any]]:
+        """What the measurement files hold."""
+        return [json.loads(content) for content in self.measurements().values()]
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, torch_environment: dict[str, Any]) -> Pipeline:
+    """A pipeline of its own for a test, nothing measured yet."""
+    return new_pipeline(tmp_path / "ddlbench")
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory, torch_environment: dict[str, Any]) -> Pipeline:
+    """A pipeline that has drawn tiny2000_fig1 and nothing else; tests only look at it."""
+    pipeline = new_pipeline(tmp_path_factory.mktemp("drawn") / "ddlbench")
+    pipeline.run("tiny2000_fig1")
+    return pipeline
+
+
+@pytest.fixture
+def drawn_copy(drawn: Pipeline, tmp_path: Path) -> Pipeline:
+    """A copy of the pipeline that has drawn tiny2000_fig1, to be changed."""
+    shutil.copytree(drawn.root, tmp_path / "ddlbench", symlinks=True)
+    return Pipeline(tmp_path / "ddlbench")
+
+
+def new_pipeline(root: Path) -> Pipeline:
+    """Copy what is needed of the repository to `root`; its PyTorch environment is used where it is."""
+    for name in COPIED:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            root.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, root / name)
+    (root / ENVIRONMENT).parent.mkdir(parents=True)
+    shutil.copy(REPOSITORY / ENVIRONMENT, root / ENVIRONMENT)
+    pipeline = Pipeline(root)
+    pipeline.configure()
+    return pipeline
