@@ -6,6 +6,8 @@ min_version("9.20")
 
 
 configfile: "config/config.yaml"
+
+
 report: "workflow/report/workflow.rst"
 
 
@@ -32,5 +34,7 @@ include: "workflow/rules/figures.smk"
 
 # The jobs of one invocation share their worker groups; so they must know which runs it wants.
 onstart:
-    wanted = [job.wildcards.run for job in workflow.persistence.dag.needrun_jobs() if job.rule.name == "measure"]
+    wanted = [
+        job.wildcards.run for job in workflow.persistence.dag.needrun_jobs() if job.rule.name == "measure"
+    ]
     announce(INVOCATION, wanted)

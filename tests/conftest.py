@@ -96,7 +96,14 @@ def snakemake(folder: Path, *arguments: str, **options: Any) -> "subprocess.Comp
     """Snakemake in `folder`, with that folder's own package."""
     return subprocess.run(
         [sys.executable, "-m", "snakemake", *arguments],
-        **{"cwd": folder, "env": environment(folder), "capture_output": True, "text": True, "timeout": 800, **options},
+        **{
+            "cwd": folder,
+            "env": environment(folder),
+            "capture_output": True,
+            "text": True,
+            "timeout": 800,
+            **options,
+        },
     )
 
 

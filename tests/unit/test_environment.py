@@ -90,7 +90,7 @@ def test_a_package_that_nobody_has_is_named(tmp_path: Path, lock: Path) -> None:
 
 
 def test_it_does_not_take_for_ever(tmp_path: Path, lock: Path) -> None:
-    with pytest.raises(DdlbenchError, match="after 0.05 s, which is too long"):
+    with pytest.raises(DdlbenchError, match=r"after 0\.05 s, which is too long"):
         create(lock, tmp_path / "torch", timeout_s=0.05, say=lambda words: None)
 
 

@@ -10,5 +10,7 @@ rule table:
         f"{RESULTS}/tables/{{figure}}.csv.prov.json",
     log:
         "logs/tables/{figure}.log",
+    conda:
+        "../envs/driver.yaml"
     script:
         "../scripts/aggregate.py"

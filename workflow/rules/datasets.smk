@@ -5,6 +5,8 @@ rule dataset:
         f"{RESULTS}/datasets/{{dataset}}.npz.prov.json",
     log:
         "logs/datasets/{dataset}.log",
+    conda:
+        "../envs/driver.yaml"
     params:
         settings=lambda wildcards: PLAN.settings["datasets"].get(wildcards.dataset.split("-")[0], {}),
     script:

@@ -6,6 +6,8 @@ rule environment:
         ".environments/{framework}/environment.json",
     log:
         "logs/environments/{framework}.log",
+    conda:
+        "../envs/driver.yaml"
     threads: 2
     script:
         "../scripts/create_environment.py"

@@ -14,9 +14,13 @@ for figure in PLAN.figures.values():
                 category=figure.category,
                 labels={"figure": figure.name, "title": figure.title},
             ),
-            multiext(f"{RESULTS}/figures/{figure.name}", ".pdf", ".png", ".csv", ".caption.rst", ".svg.prov.json"),
+            multiext(
+                f"{RESULTS}/figures/{figure.name}", ".pdf", ".png", ".csv", ".caption.rst", ".svg.prov.json"
+            ),
         log:
             f"logs/figures/{figure.name}.log",
+        conda:
+            "../envs/driver.yaml"
         params:
             figure=figure.name,
         script:

@@ -3,10 +3,16 @@
 rule measure:
     input:
         environment=lambda wildcards: sorted(
-            {f".environments/{point.framework}/environment.json" for point in PLAN.measurable_points(wildcards.run)}
+            {
+                f".environments/{point.framework}/environment.json"
+                for point in PLAN.measurable_points(wildcards.run)
+            }
         ),
         datasets=lambda wildcards: sorted(
-            {f"{RESULTS}/datasets/{point.dataset_key}.npz" for point in PLAN.measurable_points(wildcards.run)}
+            {
+                f"{RESULTS}/datasets/{point.dataset_key}.npz"
+                for point in PLAN.measurable_points(wildcards.run)
+            }
         ),
         code=modules.files(*modules.MEASURING),
         fresh=FRESH,
@@ -15,10 +21,12 @@ rule measure:
         f"{RESULTS}/runs/{{study}}/{{run}}.json.prov.json",
     log:
         "logs/runs/{study}/{run}/sweep.log",
+    conda:
+        "../envs/driver.yaml"
+    threads: workflow.cores
     params:
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
         measure=lambda wildcards: dict(sorted(PLAN.settings["measure"].items())),
         dilation=lambda wildcards: PLAN.settings["dilation"],
-    threads: workflow.cores
     script:
         "../scripts/measure_run.py"

@@ -1,7 +1,13 @@
 # config -> PLAN: validated before anything starts; plain data that the other rules look things up in.
+import os
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+
+# This checkout's package, for the scripts of jobs too, whichever environment they run in.
+os.environ.update(PYTHONPATH=f"{workflow.basedir}/src")
+sys.path.insert(0, f"{workflow.basedir}/src")
 
 from ddlbench import modules
 from ddlbench.errors import DdlbenchError
@@ -16,7 +22,9 @@ except DdlbenchError as error:
 RESULTS = PLAN.settings["results"]
 INVOCATION = f"{RESULTS}/.invocation.json"
 # A file that `--config fresh=true` renews: whatever was measured before it is measured again.
-FRESH = stamp(f"{RESULTS}/.fresh", renew=PLAN.settings["fresh"] and workflow.is_main_process and not workflow.dryrun)
+FRESH = stamp(
+    f"{RESULTS}/.fresh", renew=PLAN.settings["fresh"] and workflow.is_main_process and not workflow.dryrun
+)
 
 
 wildcard_constraints:

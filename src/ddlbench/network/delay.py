@@ -31,7 +31,9 @@ _ACCEPT = 1
 _PR_SET_TIMERSLACK = 29
 _PACKET_ID_OFFSET = 24  # netlink header 16, nfgenmsg 4, attribute header 4: the packet header comes first
 _BATCH = 64
-_WAKE_UP_NS = 100_000  # what a timer and the way back into Python usually take; a packet is let go that much early
+_WAKE_UP_NS = (
+    100_000  # what a timer and the way back into Python usually take; a packet is let go that much early
+)
 
 
 class Queue:
@@ -71,7 +73,9 @@ class Queue:
         while self.waiting and self.waiting[0][0] <= now:
             last = self.waiting.popleft()[1]
         if last is not None:  # one verdict for all packets up to this one
-            self.socket.send(self._message(_VERDICT_BATCH, _attribute(2, struct.pack("!II", _ACCEPT, last)), 0))
+            self.socket.send(
+                self._message(_VERDICT_BATCH, _attribute(2, struct.pack("!II", _ACCEPT, last)), 0)
+            )
         return self.waiting[0][0] if self.waiting else None
 
     def _configure(self, attributes: bytes) -> None:

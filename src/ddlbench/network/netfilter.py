@@ -39,7 +39,13 @@ class Forwarding:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
         self._socket.bind((0, 0))
         hook = _nested(4, _number(1, _FORWARD_HOOK) + _number(2, 0))
-        chain = _attribute(1, _TABLE) + _attribute(3, _CHAIN) + hook + _number(5, _ACCEPT) + _attribute(7, b"filter\0")
+        chain = (
+            _attribute(1, _TABLE)
+            + _attribute(3, _CHAIN)
+            + hook
+            + _number(5, _ACCEPT)
+            + _attribute(7, b"filter\0")
+        )
         self._commit([(_NEWTABLE, _CREATE, _attribute(1, _TABLE)), (_NEWCHAIN, _CREATE, chain)])
         self._queue_expression = _native_queue
         try:
@@ -56,7 +62,9 @@ class Forwarding:
         commands = [(_DELRULE, 0, place)]
         for rule in rules:
             if rule.loss > 0:
-                commands.append((_NEWRULE, _CREATE | _APPEND, place + _expressions(rule.interface, _lose(rule.loss))))
+                commands.append(
+                    (_NEWRULE, _CREATE | _APPEND, place + _expressions(rule.interface, _lose(rule.loss)))
+                )
             if rule.queue is not None:
                 delay = [self._queue_expression(rule.queue)]
                 commands.append((_NEWRULE, _CREATE | _APPEND, place + _expressions(rule.interface, delay)))
@@ -69,7 +77,9 @@ class Forwarding:
     def _commit(self, commands: list[tuple[int, int, bytes]]) -> None:
         batch = _message(_BATCH_BEGIN, 0, b"", family=0, resource=_SUBSYSTEM_NFTABLES)
         for kind, flags, attributes in commands:
-            batch += _message(_SUBSYSTEM_NFTABLES << 8 | kind, flags | _ACK, attributes, family=socket.AF_INET)
+            batch += _message(
+                _SUBSYSTEM_NFTABLES << 8 | kind, flags | _ACK, attributes, family=socket.AF_INET
+            )
         batch += _message(_BATCH_END, 0, b"", family=0, resource=_SUBSYSTEM_NFTABLES)
         self._socket.send(batch)
         awaited = len(commands)
@@ -124,7 +134,13 @@ def _expressions(interface: str, then: list[bytes]) -> bytes:
 
 def _lose(probability: float) -> list[bytes]:
     below = struct.pack("!I", round(probability * _RANDOM_RANGE))
-    swap = _number(1, _REGISTER) + _number(2, _REGISTER) + _number(3, _TO_NETWORK_ORDER) + _number(4, 4) + _number(5, 4)
+    swap = (
+        _number(1, _REGISTER)
+        + _number(2, _REGISTER)
+        + _number(3, _TO_NETWORK_ORDER)
+        + _number(4, 4)
+        + _number(5, 4)
+    )
     drop = _nested(2, _nested(2, _number(1, _DROP)))
     return [
         _expression("numgen", _number(1, _REGISTER) + _number(2, _RANDOM_RANGE) + _number(3, _RANDOM)),
@@ -135,7 +151,9 @@ def _lose(probability: float) -> list[bytes]:
 
 
 def _native_queue(number: int) -> bytes:
-    return _expression("queue", _attribute(1, struct.pack("!H", number)) + _attribute(2, struct.pack("!H", 1)))
+    return _expression(
+        "queue", _attribute(1, struct.pack("!H", number)) + _attribute(2, struct.pack("!H", 1))
+    )
 
 
 def _target_queue(number: int) -> bytes:

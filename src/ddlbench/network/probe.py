@@ -87,7 +87,9 @@ def _checked(star: Star, link: Link, tolerances: Tolerances, results: list[Measu
         wrong = []
         if abs(found.rate_mbit / link.bandwidth_mbit - 1) * 100 > tolerances.rate_percent:
             wrong.append(f"rate {found.rate_mbit:.1f} instead of {link.bandwidth_mbit:g} Mbit/s")
-        if abs(found.rtt_ms - asked_rtt_ms) > max(tolerances.rtt_ms, asked_rtt_ms * tolerances.rtt_percent / 100):
+        if abs(found.rtt_ms - asked_rtt_ms) > max(
+            tolerances.rtt_ms, asked_rtt_ms * tolerances.rtt_percent / 100
+        ):
             wrong.append(f"round trip {found.rtt_ms:.2f} instead of {asked_rtt_ms:g} ms")
         if abs(found.loss_percent - link.loss_percent) > max(tolerances.loss_points, _chance_points(link)):
             wrong.append(f"loss {found.loss_percent:.2f} instead of {link.loss_percent:g} %")
@@ -110,7 +112,9 @@ def measure(star: Star, link: Link) -> list[Measured]:
     with ExitStack() as stack:
         hosts = range(len(star.addresses))
         pings = [stack.enter_context(_udp_socket(star, host, _PING_PORT)) for host in hosts]
-        senders = [[stack.enter_context(_udp_socket(star, host, 0)) for host in hosts] for _ in range(_SENDERS)]
+        senders = [
+            [stack.enter_context(_udp_socket(star, host, 0)) for host in hosts] for _ in range(_SENDERS)
+        ]
         for host in hosts:  # a socket that takes the load and is never read: no answers travel back
             sink = stack.enter_context(_udp_socket(star, host, _DISCARD_PORT))
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -213,7 +217,8 @@ def _losses_percent(star: Star, sockets: list[socket.socket], link: Link) -> lis
 def _sent_payload(star: Star) -> list[int]:
     """Bytes of UDP payload that have passed each host's shaper."""
     return [
-        octets - _HEADERS * packets for octets, packets in zip(_counters(star, 0), _counters(star, 1), strict=True)
+        octets - _HEADERS * packets
+        for octets, packets in zip(_counters(star, 0), _counters(star, 1), strict=True)
     ]
 
 

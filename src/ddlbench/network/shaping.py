@@ -143,7 +143,7 @@ class DelayedVerdicts(Backend):
     def check(self) -> None:
         if self.process.poll() is not None:
             raise DdlbenchError(
-                f"the delay process ({self.process.args[2]}) died with status {self.process.returncode}; "  # type: ignore[index]
+                f"the delay process (ddlbench.network.delay) died with status {self.process.returncode}; "
                 "the links are dead since then, and what was in flight does not count"
             )
 

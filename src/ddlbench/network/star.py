@@ -39,7 +39,10 @@ class Star:
             router = self._cleanup.enter_context(IPRoute())
             router.link("set", index=1, state="up")
             metrics = {"cc_algo": congestion_control, "rto_min": round(RTO_MIN_MS * dilation)}
-            ports = [self._add_host(router, number, address, metrics) for number, address in enumerate(addresses, 1)]
+            ports = [
+                self._add_host(router, number, address, metrics)
+                for number, address in enumerate(addresses, 1)
+            ]
             self.backend: Backend = self._cleanup.enter_context(choose_backend(ports))
             on_error.pop_all()
 

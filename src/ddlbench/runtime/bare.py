@@ -14,7 +14,11 @@ def worker_argv(python: str, framework: str, control: str, rank: int) -> list[st
 
 def worker_environment(inherited: Mapping[str, str], *, threads: int, interface: str) -> dict[str, str]:
     """The environment variables of a worker: our package, its threads, and the interface that Gloo and NCCL must use."""
-    kept = {name: value for name, value in inherited.items() if name in ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")}
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name in ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
+    }
     return kept | {
         "PYTHONPATH": package_root(),
         "PYTHONUNBUFFERED": "1",

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
 from time import monotonic
@@ -25,12 +26,12 @@ STAMP = "environment.json"
 TIMEOUT_S = 1800.0
 _TOLD_LINES = 12  # of pip's output in an error
 _SAID_EVERY_S = 2.0
+_PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--progress-bar=off")
 _NO_SUCH_VERSION = "No matching distribution found"
 _ASK_PACKAGES = """
 import importlib.metadata, json, platform, re
 name = lambda found: re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
 packages = {name(found): found.version for found in importlib.metadata.distributions()}
-packages.pop("pip", None)  # it came with the interpreter and takes no part in a measurement
 print(json.dumps({"python": platform.python_version(), "packages": packages}))
 """
 
@@ -60,7 +61,9 @@ def create(
     say(f"environment {target.name}: making it from {requirements}")
     _remove(target)
     python = Path(os.path.abspath(target)) / "bin" / "python"
-    _call([sys.executable, "-m", "venv", str(target)], f"environment {target.name}", timeout_s)
+    _call(
+        [sys.executable, "-m", "venv", "--without-pip", str(target)], f"environment {target.name}", timeout_s
+    )
     _install(python, requirements, target.name, timeout_s, say)
     found = _ask(python)
     sha256 = sha256_file(requirements)
@@ -79,7 +82,7 @@ def create(
 
 
 def packages(python: Path | str) -> dict[str, str]:
-    """What is installed for the interpreter `python`: {name: version}, without pip itself."""
+    """What is installed for the interpreter `python`: {name: version}."""
     return dict(_ask(python)["packages"])
 
 
@@ -109,32 +112,27 @@ def _install(
     python: Path, requirements: Path, name: str, timeout_s: float, say: Callable[[str], None]
 ) -> None:
     """Install with pip as this machine configures it; with the index that the requirements name where it lacks one."""
-    pip = [
-        str(python),
-        "-m",
-        "pip",
-        "install",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--progress-bar=off",
-    ]
-    command = [*pip, "--require-hashes", "-r", str(requirements)]
+    what = f"environment {name}"
     text = requirements.read_text()
-    total = len(re.findall(r"^[A-Za-z0-9][^\s=]*==", text, re.MULTILINE))
-    progress = _Progress(f"environment {name}", total, say)
+    progress = _Progress(what, len(re.findall(r"^[A-Za-z0-9][^\s=]*==", text, re.MULTILINE)), say)
+    command = [str(python), _pip(), "install", *_PIP_OPTIONS, "--require-hashes", "-r", str(requirements)]
     try:
-        _call(command, f"environment {name}", timeout_s, progress)
+        _call(command, what, timeout_s, progress)
     except DdlbenchError as error:
         indexes = re.findall(r"^#\s*(--extra-index-url)[ =](\S+)", text, re.MULTILINE)
         if not indexes or _NO_SUCH_VERSION not in str(error):
             raise
-        say(f"environment {name}: looking at {', '.join(index for _, index in indexes)} too")
-        _call(
-            [*command, *(word for pair in indexes for word in pair)],
-            f"environment {name}",
-            timeout_s,
-            progress,
-        )
+        say(f"{what}: looking at {', '.join(index for _, index in indexes)} too")
+        more = [word for pair in indexes for word in pair]
+        _call([*command, *more, "--retries", "2"], what, timeout_s, progress)
+
+
+def _pip() -> str:
+    """Our own pip, as a folder that any interpreter can run: the new environment needs none."""
+    spec = find_spec("pip")
+    if spec is None or spec.origin is None:
+        raise DdlbenchError(f"{sys.executable} has no pip, which makes the frameworks' environments")
+    return str(Path(spec.origin).parent)
 
 
 class _Progress:
@@ -179,7 +177,8 @@ def _call(
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            last.append(line.rstrip())
+            if not line.startswith("WARNING: Retrying"):
+                last.append(line.rstrip())
             line_read(line)
         status = process.wait()
     finally:
@@ -189,7 +188,7 @@ def _call(
     if status:
         late = f" after {timeout_s:g} s, which is too long" if monotonic() - started >= timeout_s else ""
         told = "\n  ".join(last)
-        raise DdlbenchError(f"{what} could not be made: pip ended with status {status}{late}:\n  {told}")
+        raise DdlbenchError(f"{what} could not be made: it ended with status {status}{late}:\n  {told}")
 
 
 def _ask(python: Path | str) -> dict[str, Any]:

@@ -96,7 +96,9 @@ class WorkerGroup:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(str(control))
                 listener.listen(len(launches))
-                self._members += [_Member(rank, launch, _start(launch)) for rank, launch in enumerate(launches)]
+                self._members += [
+                    _Member(rank, launch, _start(launch)) for rank, launch in enumerate(launches)
+                ]
                 self._accept(listener, monotonic() + timeouts.launch_s)
             for member, job in zip(self._members, jobs, strict=True):
                 self._send(member, job)
@@ -105,7 +107,9 @@ class WorkerGroup:
 
     def build(self, models: list[tuple[str, list[int]]]) -> None:
         """Have every rank make the models (name, image shape)."""
-        self._command({"do": "build", "models": models}, "built", "building the models", self._timeouts.prepare_s)
+        self._command(
+            {"do": "build", "models": models}, "built", "building the models", self._timeouts.prepare_s
+        )
 
     def prepare(self, point: Message, seed: int) -> list[Message]:
         """Have every rank take a point; each tells whether it `fits` into its memory."""
@@ -184,14 +188,18 @@ class WorkerGroup:
             self._raise_if_dead(member, phase)
             silent_s = monotonic() - member.heard
             if member.connection is not None and silent_s > self._timeouts.heartbeat_s:
-                raise WorkerFailed(f"{member.name} has been silent for {silent_s:.0f} s while {phase}{member.log_tail()}")
+                raise WorkerFailed(
+                    f"{member.name} has been silent for {silent_s:.0f} s while {phase}{member.log_tail()}"
+                )
         if monotonic() > deadline:
             raise WorkerFailed(f"the worker group took too long while {phase}{self._members[0].log_tail()}")
 
     def _raise_if_dead(self, member: _Member, phase: str) -> None:
         status = member.process.poll()
         if status is not None:
-            raise WorkerFailed(f"{member.name} died ({describe_exit(status)}) while {phase}{member.log_tail()}")
+            raise WorkerFailed(
+                f"{member.name} died ({describe_exit(status)}) while {phase}{member.log_tail()}"
+            )
 
     def _kill(self) -> None:
         for member in self._members:

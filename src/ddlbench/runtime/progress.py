@@ -31,7 +31,9 @@ class Progress:
         took = step_time_ms(record)
         result = f"{took:.3g} ms a step" if took is not None else record["reason"]
         left = self._left(left_here + self.elsewhere)
-        self.say(f"point {number} of {self.points}: {words}, repetition {record['repetition'] + 1}: {result}; {left}")
+        self.say(
+            f"point {number} of {self.points}: {words}, repetition {record['repetition'] + 1}: {result}; {left}"
+        )
 
     def _left(self, repetitions: int) -> str:
         if repetitions == 0:

@@ -19,7 +19,18 @@ _PROBE_TIMEOUT_S = 10
 def sandboxed(command: Sequence[str], *, as_root: bool) -> list[str]:
     """The argv that runs `command` as the first process of a new sandbox; `as_root` needs no user namespace."""
     user = [] if as_root else ["--user", "--map-root-user"]
-    return ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", *command]
+    return [
+        "unshare",
+        *user,
+        "--net",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "--",
+        *command,
+    ]
 
 
 def run_sandboxed(module: str, arguments: Sequence[str], *, stderr: IO[bytes] | int | None = None) -> int:
@@ -30,7 +41,10 @@ def run_sandboxed(module: str, arguments: Sequence[str], *, stderr: IO[bytes] | 
     check_sandbox()
     command = [sys.executable, "-m", module, *arguments]
     process = subprocess.Popen(
-        sandboxed(command, as_root=_may_unshare_as_root()), preexec_fn=die_with_parent, stdin=subprocess.DEVNULL, stderr=stderr
+        sandboxed(command, as_root=_may_unshare_as_root()),
+        preexec_fn=die_with_parent,
+        stdin=subprocess.DEVNULL,
+        stderr=stderr,
     )
     try:
         return process.wait()
@@ -45,7 +59,9 @@ def check_sandbox(run: Callable[..., "subprocess.CompletedProcess[str]"] = subpr
     try:
         answer = run(argv, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S)
     except FileNotFoundError as error:
-        raise DdlbenchError("unshare is not installed; it comes with the Debian package util-linux") from error
+        raise DdlbenchError(
+            "unshare is not installed; it comes with the Debian package util-linux"
+        ) from error
     if answer.returncode != 0:
         raise DdlbenchError(
             f"this machine allows no private sandbox for emulated hosts ({answer.stderr.strip()}). As root:\n"
@@ -59,5 +75,7 @@ def _may_unshare_as_root() -> bool:
     """Root makes the sandbox without a user namespace, unless it is a container's root that may not."""
     if os.geteuid() != 0:
         return False
-    answer = subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, timeout=_PROBE_TIMEOUT_S)
+    answer = subprocess.run(
+        ["unshare", "--net", "--mount", "true"], capture_output=True, timeout=_PROBE_TIMEOUT_S
+    )
     return answer.returncode == 0

@@ -1,6 +1,6 @@
 """One run, inside its sandbox: hosts, links and a worker group, and every repetition that its points still need.
 
-    python -m ddlbench.runtime.session JOB.json        (the first process of a sandbox; see `ddlbench.runtime.sweep`)
+python -m ddlbench.runtime.session JOB.json        (the first process of a sandbox; see `ddlbench.runtime.sweep`)
 """
 
 import json
@@ -138,7 +138,9 @@ class Session:
         hashes = [report["parameters_sha256"] for report in reports]
         identical = len(set(hashes)) == 1
         if not identical:
-            raise DdlbenchError(f"{pending.words}: the ranks' parameters differ after synchronous training: {hashes}")
+            raise DdlbenchError(
+                f"{pending.words}: the ranks' parameters differ after synchronous training: {hashes}"
+            )
         return {
             "status": "measured",
             "reason": None,
@@ -163,7 +165,11 @@ class Session:
         return metrics
 
     def _not_fitting(self, prepared: list[Message]) -> dict[str, Any]:
-        hosts = [host["name"] for host, answer in zip(self.job["placement"]["hosts"], prepared, strict=True) if not answer["fits"]]
+        hosts = [
+            host["name"]
+            for host, answer in zip(self.job["placement"]["hosts"], prepared, strict=True)
+            if not answer["fits"]
+        ]
         memory_gb = self.job["placement"]["hosts"][0]["memory_bytes"] / 2**30
         whose = "this machine's share" if self.job["placement"]["memory_reduced"] else "the study's host"
         return {
@@ -206,7 +212,7 @@ class Session:
             per_epoch: int = point["steps_per_epoch"] or ceil(images / point["batch_size"])
             return int(point["epochs"] * per_epoch)
         affordable = int(measure["step_budget_s"] * 1000 / step_ms)
-        return max(measure["min_steps"], min(measure["max_steps"], affordable))
+        return int(max(measure["min_steps"], min(measure["max_steps"], affordable)))
 
 
 def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> None:
@@ -219,7 +225,9 @@ def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> 
             each.repetitions += 1
             if record["status"] == "measured":
                 each.values.append(step_time_ms(record) or 0.0)
-            each.settled = record["status"] != "measured" or not needs_repetition(each.values, session.job["measure"])
+            each.settled = record["status"] != "measured" or not needs_repetition(
+                each.values, session.job["measure"]
+            )
             progress.report(each.number, each.words, record, left_here=_repetitions_left(session, pending))
 
 
@@ -237,7 +245,11 @@ def run(job: Mapping[str, Any]) -> None:
     progress = Progress(**job["progress"])
     logs = Path(job["logs"])
     with ExitStack() as stack:
-        star = stack.enter_context(_star(job, hosts)) if job["fabric"] == "emulated" else _loopback()
+        star = None
+        if job["fabric"] == "emulated":
+            star = stack.enter_context(_star(job, hosts))
+        else:
+            _raise_loopback()
         timeouts = Timeouts(**job["timeouts"])
         interface = "eth0" if star else "lo"
         address = hosts[0].address if star else "127.0.0.1"
@@ -284,8 +296,8 @@ def _star(job: Mapping[str, Any], hosts: list[Host]) -> Star:
     )
 
 
-def _loopback() -> None:
-    """The sandbox's own loopback interface, which is down at first."""
+def _raise_loopback() -> None:
+    """Set up the sandbox's own loopback interface, which is down at first."""
     from pyroute2 import IPRoute
 
     with IPRoute() as network:

@@ -81,7 +81,11 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
             "environment": [materials.environment] if materials.environment else [],
             "code": MEASURING_CODE,
         },
-        parameters={"run": run.id, "measure": dict(plan.settings["measure"]), "dilation": desk.placement(run).dilation},
+        parameters={
+            "run": run.id,
+            "measure": dict(plan.settings["measure"]),
+            "dilation": desk.placement(run).dilation,
+        },
         started=started,
     )
 
@@ -146,7 +150,13 @@ class _Desk:
     def entry(self, point: Point, run: Run) -> dict[str, Any]:
         """What the manifest says of a point."""
         status = self.plan.status(point)
-        entry = {"id": point.id, "point": point.as_dict(), "fingerprint": None, "status": status.name, "reason": status.reason}
+        entry = {
+            "id": point.id,
+            "point": point.as_dict(),
+            "fingerprint": None,
+            "status": status.name,
+            "reason": status.reason,
+        }
         if status.name != "measurable":
             return {**entry, "measurements": []}
         key = self.fingerprint(point, run)
@@ -163,7 +173,7 @@ class _Desk:
         }
 
     def measure(self, wanted: list[Run], run: Run, call: Invocation, logs: Path) -> None:
-        """Measure, in one session, what is missing of `run` and of all wanted runs that its worker group can measure."""
+        """Measure, in one session, what is missing of `run` and of the wanted runs that its group can measure."""
         missing = [
             (point, each)
             for each in wanted
@@ -175,7 +185,9 @@ class _Desk:
         mine: dict[str, Point] = {
             self.fingerprint(point, each): point
             for point, each in missing
-            if each.study == run.study and each.key == run.key and self.placement(each).dilation == self.placement(run).dilation
+            if each.study == run.study
+            and each.key == run.key
+            and self.placement(each).dilation == self.placement(run).dilation
         }
         for dataset in {point.dataset_key for point in mine.values()}:
             check(self.materials.datasets[dataset], self.datasets[dataset]["provenance"]["sha256"])
@@ -213,8 +225,8 @@ class _Desk:
         if status != 0:
             kept = sum(not self.is_pending(point, run) for point in run.points)
             raise DdlbenchError(
-                f"run {run.id} failed (exit status {status}); {kept} of its {len(run.points)} points are kept, and every "
-                f"repetition that was complete.\n  Logs: {logs}\n  The same command starts again where it stopped."
+                f"run {run.id} failed (exit status {status}); {kept} of its {len(run.points)} points are done, and every "
+                f"complete repetition is kept.\n  Logs: {logs}\n  The same command starts again where it stopped."
             )
 
     def _lacking(self, key: str) -> int:

@@ -1,1 +1,1 @@
-"""What runs inside a framework's environment. Nothing here imports more than the standard library and that framework."""
+"""What runs inside a framework's environment; it imports the standard library and that framework alone."""
