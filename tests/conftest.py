@@ -85,8 +85,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def torch_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """PyTorch's environment in this repository, as its rule makes it where it is missing."""
     results = tmp_path_factory.mktemp("results")
-    arguments = [*("--cores", "2"), "--nolock", *("--rerun-triggers", "mtime"), str(ENVIRONMENT)]
-    answer = snakemake(REPOSITORY, *arguments, "--config", f"results={results}")
+    options = ["--cores", "2", "--nolock", "--rerun-triggers", "mtime", "--config", f"results={results}"]
+    answer = snakemake(REPOSITORY, str(ENVIRONMENT), *options)
     assert answer.returncode == 0, answer.stderr
     described: dict[str, Any] = json.loads((REPOSITORY / ENVIRONMENT).read_text())
     return described

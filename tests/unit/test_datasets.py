@@ -18,6 +18,8 @@ from ddlbench.datasets.arrays import load
 from ddlbench.datasets.fetch import fetch
 from ddlbench.errors import DdlbenchError
 
+pytestmark = pytest.mark.unit
+
 Bytes = NDArray[np.uint8]
 
 TRAIN, TEST = 30, 10

@@ -4,6 +4,7 @@ import json
 import re
 import zipfile
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,11 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
 from ddlbench.runtime.environment import create, packages
 
-WHEEL = "tiny_thing-1.0-py3-none-any.whl"
+pytestmark = pytest.mark.unit
+
+NAME = "iniconfig"  # the driver has it too, and that must not count
+VERSION = version(NAME)
+WHEEL = f"{NAME}-{VERSION}-py3-none-any.whl"
 
 
 @pytest.fixture
@@ -23,26 +28,24 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "empty").as_uri())
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
-    folder = tmp_path / "index" / "tiny-thing"
+    folder = tmp_path / "index" / NAME
     folder.mkdir(parents=True)
     with zipfile.ZipFile(folder / WHEEL, "w") as wheel:
-        info = "tiny_thing-1.0.dist-info"
-        wheel.writestr("tiny_thing.py", "")
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny_thing\nVersion: 1.0\n")
+        info = f"{NAME}-{VERSION}.dist-info"
+        wheel.writestr(f"{NAME}.py", "")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(
-            f"{info}/RECORD", f"tiny_thing.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"
-        )
+        wheel.writestr(f"{info}/RECORD", f"{NAME}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
     (folder / "index.html").write_text(f'<a href="{WHEEL}">{WHEEL}</a>')
     return folder.parent
 
 
 @pytest.fixture
 def lock(tmp_path: Path, index: Path) -> Path:
-    digest = sha256_file(index / "tiny-thing" / WHEEL)
+    digest = sha256_file(index / NAME / WHEEL)
     path = tmp_path / "requirements.txt"
     path.write_text(
-        f"# --extra-index-url {index.as_uri()}\ntiny-thing==1.0 \\\n    --hash=sha256:{digest}\n    # via us\n"
+        f"# --extra-index-url {index.as_uri()}\n{NAME}=={VERSION} \\\n    --hash=sha256:{digest}\n    # via us\n"
     )
     return path
 
@@ -51,7 +54,7 @@ def test_an_environment_holds_what_its_lock_says_and_is_made_once(tmp_path: Path
     target = tmp_path / "environments" / "torch"
     said: list[str] = []
     made = create(lock, target, say=said.append)
-    assert made["packages"]["tiny-thing"] == "1.0"
+    assert made["packages"] == {NAME: VERSION}
     assert made["packages"] == packages(made["python"])
     assert made["requirements_sha256"] == sha256(lock.read_bytes()).hexdigest()
     assert made == json.loads((target / "environment.json").read_text())
@@ -84,8 +87,8 @@ def test_a_wheel_with_another_hash_is_refused_and_no_environment_claims_to_be_co
 
 
 def test_a_package_that_nobody_has_is_named(tmp_path: Path, lock: Path) -> None:
-    lock.write_text(lock.read_text().replace("tiny-thing==1.0", "tiny-thing==2.0"))
-    with pytest.raises(DdlbenchError, match=r"No matching distribution found for tiny-thing==2\.0"):
+    lock.write_text(lock.read_text().replace(f"{NAME}=={VERSION}", f"{NAME}==0.0"))
+    with pytest.raises(DdlbenchError, match=r"No matching distribution found for iniconfig==0\.0"):
         create(lock, tmp_path / "torch", say=lambda words: None)
 
 

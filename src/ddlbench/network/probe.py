@@ -11,7 +11,7 @@ import struct
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from math import sqrt
+from math import ceil, sqrt
 from statistics import median
 from time import monotonic, perf_counter, sleep
 
@@ -25,11 +25,11 @@ _UDP_SEGMENT, _UDP_GRO = 103, 104
 _PAYLOAD, _HEADERS = 1472, 42
 _FRAME = _PAYLOAD + _HEADERS
 _DISCARD_PORT, _PING_PORT = 9, 7
-# Senders a host: together they queue enough for the link to stay busy while this process is put aside for some ms.
-_SENDERS = 4
+# Together the senders of a host queue this much, so that the link stays busy while this process is put aside.
+_QUEUED_S, _QUEUED_BYTES = 0.04, 150_000  # of one socket
 _PINGS = 7
 _PING_GAP_S = 0.004
-_SETTLE_S = 0.03
+_SETTLE_S = 0.05
 _RATE_WINDOW_S = 0.2
 _RATE_WINDOWS = 9  # their median counts: a moment in which this process was put aside does not
 _LOSS_PACKETS = 20_000
@@ -112,9 +112,8 @@ def measure(star: Star, link: Link) -> list[Measured]:
     with ExitStack() as stack:
         hosts = range(len(star.addresses))
         pings = [stack.enter_context(_udp_socket(star, host, _PING_PORT)) for host in hosts]
-        senders = [
-            [stack.enter_context(_udp_socket(star, host, 0)) for host in hosts] for _ in range(_SENDERS)
-        ]
+        count = min(40, max(2, ceil(link.bandwidth_mbit * 1e6 / 8 * _QUEUED_S / _QUEUED_BYTES)))
+        senders = [[stack.enter_context(_udp_socket(star, host, 0)) for host in hosts] for _ in range(count)]
         for host in hosts:  # a socket that takes the load and is never read: no answers travel back
             sink = stack.enter_context(_udp_socket(star, host, _DISCARD_PORT))
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -183,7 +182,7 @@ def _rates_mbit(star: Star, senders: list[list[socket.socket]], link: Link) -> l
             with suppress(BlockingIOError):
                 endpoint.sendto(train, _next_host(star, host_of[endpoint], _DISCARD_PORT))
     star.backend.check()
-    sleep(link.latency_ms / 1000 + 0.055)  # the queue runs empty before anything else is measured
+    sleep(link.latency_ms / 1000 + 2 * _QUEUED_S)  # the queue runs empty before anything else is measured
     to_mbit = _FRAME / _PAYLOAD * 8e-6
     return [
         median((b[host] - a[host]) * to_mbit / (end - begin) for (begin, a), (end, b) in pairwise(marks))

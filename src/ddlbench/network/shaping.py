@@ -24,7 +24,6 @@ from ddlbench.network.netfilter import Forwarding, Rule
 _ROOT, _DELAY = 0x10000, 0x100000
 _OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload")
 _BYTES_PER_MS = 125  # of one Mbit/s
-_TIMER_MS = 0.25
 _COMMAND_TIMEOUT_S = 10.0
 
 
@@ -40,15 +39,17 @@ class Port:
 
 def train_bytes(link: Link) -> int:
     """How many bytes of TCP segments the kernel may handle as one packet: a quarter millisecond's, within limits."""
-    return int(min(65536, max(16384, link.bandwidth_mbit * _BYTES_PER_MS * _TIMER_MS)))
+    return int(min(65536, max(16384, link.bandwidth_mbit * _BYTES_PER_MS * 0.25)))
 
 
 def burst_bytes(link: Link) -> int:
     """What tbf lets pass at once: one train of segments, and what a late timer owes.
 
-    Less and the rate is not reached; more would carry part of each gradient for free.
+    Less and the rate is not reached; more would carry part of each gradient for free. Where packets are delayed, timers
+    come later, as the kernel is busy letting packets go, and a tenth of the latency is no great gift.
     """
-    return int(train_bytes(link) + link.bandwidth_mbit * _BYTES_PER_MS * _TIMER_MS)
+    late_ms = min(1.5, max(0.25, link.latency_ms / 10))
+    return int(train_bytes(link) + link.bandwidth_mbit * _BYTES_PER_MS * late_ms)
 
 
 def queue_bytes(link: Link) -> int:

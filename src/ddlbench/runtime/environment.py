@@ -128,11 +128,14 @@ def _install(
 
 
 def _pip() -> str:
-    """Our own pip, as a folder that any interpreter can run: the new environment needs none."""
+    """The runner of our own pip, which any interpreter can execute: the new environment needs none."""
     spec = find_spec("pip")
-    if spec is None or spec.origin is None:
-        raise DdlbenchError(f"{sys.executable} has no pip, which makes the frameworks' environments")
-    return str(Path(spec.origin).parent)
+    runner = Path((spec and spec.origin) or "").parent / "__pip-runner__.py"
+    if not runner.is_file():
+        raise DdlbenchError(
+            f"{sys.executable} has no pip (22.3 or newer), which makes the frameworks' environments"
+        )
+    return str(runner)
 
 
 class _Progress:

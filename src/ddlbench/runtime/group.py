@@ -116,11 +116,16 @@ class WorkerGroup:
         command = {"do": "prepare", "point": point, "seed": seed}
         return self._command(command, "prepared", "preparing", self._timeouts.prepare_s)
 
-    def train(self, steps: int, *, count: bool, evaluate: bool = False) -> list[Message]:
-        """Have every rank train `steps` steps; with `count` they are a measurement, from fresh parameters on."""
-        command = {"do": "train", "steps": steps, "count": count, "evaluate": evaluate}
+    def train(self, steps: int, *, from_fresh: bool = False) -> list[Message]:
+        """Have every rank train `steps` steps, first setting everything to the point's seed if `from_fresh`."""
+        command = {"do": "train", "steps": steps, "from_fresh": from_fresh}
         limit_s = self._timeouts.prepare_s + steps * self._timeouts.step_s
         return self._command(command, "trained", "training", limit_s)
+
+    def conclude(self, *, evaluate: bool) -> list[Message]:
+        """Have every rank hash its parameters, and rank 0 `evaluate` the test set if asked."""
+        command = {"do": "conclude", "evaluate": evaluate}
+        return self._command(command, "concluded", "concluding", self._timeouts.prepare_s)
 
     def pids(self) -> list[int]:
         """The workers' process ids, by rank."""

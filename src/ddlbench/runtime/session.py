@@ -31,6 +31,7 @@ from ddlbench.runtime.progress import Progress
 
 _RENDEZVOUS_PORT = 29500
 _PRIVATE = Path("/run/ddlbench")
+_TESTED = ("test_loss", "test_accuracy_percent")
 
 
 @dataclass
@@ -90,6 +91,7 @@ class Session:
         asked = job["tolerances"]
         self.tolerances = Tolerances(**{**asked, "rtt_ms": asked["rtt_ms"] * self.dilation})
         self.verified: dict[Link, Measured] = {}
+        self.shaped: Link | None = None
 
     def measure(self, pending: PendingPoint) -> dict[str, Any]:
         """Measure one repetition of a point and keep it; returns the record."""
@@ -105,7 +107,7 @@ class Session:
             "started": started.isoformat(),
             "dilation": self.dilation,
             "threads": self.job["placement"]["hosts"][0]["threads"],
-            "warmup_steps": self.job["measure"]["warmup_steps"],
+            "warmup_steps": 0,
             "link": None,
             "provenance": {
                 "dataset": self.job["datasets"][pending.dataset]["provenance"],
@@ -127,38 +129,41 @@ class Session:
         return record
 
     def _trained(self, pending: PendingPoint, parameter_count: int) -> dict[str, Any]:
-        link = self._shape(pending.link)
-        measure = self.job["measure"]
+        link, is_new = self._shape(pending.link)
+        warmup_steps = self.job["measure"]["warmup_steps"] if is_new else 0
         began = monotonic()
-        warm = self.group.train(measure["warmup_steps"], count=False)
-        slowest_ms = max(answer["step_times_ms"][-1] for answer in warm)
-        steps = self._steps(pending, slowest_ms)
-        reports = self.group.train(steps, count=True, evaluate=pending.point["epochs"] > 0)
+        if warmup_steps:
+            self.group.train(warmup_steps)
+        total = self._training_steps(pending)
+        reports = self.group.train(total or 1, from_fresh=True)
+        times_ms = [report["step_times_ms"] for report in reports]
+        if total is None and (more := self._affordable_steps(max(first for first, *_ in times_ms)) - 1) > 0:
+            reports = self.group.train(more)
+            times_ms = [
+                first + report["step_times_ms"] for first, report in zip(times_ms, reports, strict=True)
+            ]
         self.clock.steps_s += monotonic() - began
-        hashes = [report["parameters_sha256"] for report in reports]
-        identical = len(set(hashes)) == 1
-        if not identical:
+        ends = self.group.conclude(evaluate=pending.point["epochs"] > 0)
+        hashes = [end["parameters_sha256"] for end in ends]
+        if len(set(hashes)) > 1:
             raise DdlbenchError(
                 f"{pending.words}: the ranks' parameters differ after synchronous training: {hashes}"
             )
         return {
             "status": "measured",
             "reason": None,
-            "step_times_ms": [report["step_times_ms"] for report in reports],
-            "metrics": self._metrics(reports),
+            "warmup_steps": warmup_steps,
+            "step_times_ms": times_ms,
+            "metrics": self._metrics(reports) | {key: ends[0].get(key) for key in _TESTED},
             "parameter_count": parameter_count,
             "parameters_sha256": hashes,
-            "parameters_identical": identical,
+            "parameters_identical": True,
             "link": link,
         }
 
     def _metrics(self, reports: list[Message]) -> dict[str, float | None]:
         """What the ranks report, averaged over them; times as they would be without dilation."""
-        metrics: dict[str, float | None] = {
-            "train_loss": _mean([report["train_loss"] for report in reports]),
-            "test_loss": reports[0].get("test_loss"),
-            "test_accuracy_percent": reports[0].get("test_accuracy_percent"),
-        }
+        metrics: dict[str, float | None] = {"train_loss": _mean([report["train_loss"] for report in reports])}
         for name in ("forward_ms", "backward_ms", "communication_ms"):
             values = [report[name] for report in reports if report[name] is not None]
             metrics[name] = _mean(values) / self.dilation if values else None
@@ -182,12 +187,15 @@ class Session:
             "parameters_identical": None,
         }
 
-    def _shape(self, link: Link | None) -> dict[str, Any] | None:
-        """Give the hosts their link, dilated, and see to it that it is what it should be."""
+    def _shape(self, link: Link | None) -> tuple[dict[str, Any] | None, bool]:
+        """Give the hosts their link, dilated, and see to it that it is what it should be; tells whether it is new."""
         if self.star is None or link is None:
-            return None
+            return None, False
         made = link.dilated(self.dilation)
-        self.star.shape(made)
+        is_new = made != self.shaped
+        if is_new:
+            self.star.shape(made)
+            self.shaped = made
         if made not in self.verified:
             began = monotonic()
             self.verified[made] = verify(self.star, made, self.tolerances)
@@ -202,32 +210,39 @@ class Session:
             },
             "backend": self.star.backend.name,
             "congestion_control": self.job["congestion_control"],
-        }
+        }, is_new
 
-    def _steps(self, pending: PendingPoint, step_ms: float) -> int:
-        """All steps of a training, or as many as the budget allows where only times are measured."""
-        point, measure = pending.point, self.job["measure"]
-        if point["epochs"] > 0:
-            images: int = self.job["datasets"][pending.dataset]["train_images"]
-            per_epoch: int = point["steps_per_epoch"] or ceil(images / point["batch_size"])
-            return int(point["epochs"] * per_epoch)
+    def _training_steps(self, pending: PendingPoint) -> int | None:
+        """The steps of a whole training; None where only times are measured."""
+        point = pending.point
+        if point["epochs"] == 0:
+            return None
+        images: int = self.job["datasets"][pending.dataset]["train_images"]
+        return int(point["epochs"] * (point["steps_per_epoch"] or ceil(images / point["batch_size"])))
+
+    def _affordable_steps(self, step_ms: float) -> int:
+        """As many steps as fit into the budget, within the configured bounds."""
+        measure = self.job["measure"]
         affordable = int(measure["step_budget_s"] * 1000 / step_ms)
         return int(max(measure["min_steps"], min(measure["max_steps"], affordable)))
 
 
 def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> None:
-    """Measure the points in rounds, in a new random order each, until the stop rule is content with every point."""
+    """Measure the points in rounds until the stop rule is content with every point.
+
+    A round takes the links in random order, and on each link its points in random order: a new link costs warm-up steps.
+    """
     order = random.Random(session.job["measure"]["seed"])
     while todo := [each for each in pending if not each.settled]:
         order.shuffle(todo)
-        for each in todo:
+        links = list(dict.fromkeys(each.link for each in todo))
+        for each in sorted(todo, key=lambda each: links.index(each.link)):
             record = session.measure(each)
             each.repetitions += 1
             if record["status"] == "measured":
                 each.values.append(step_time_ms(record) or 0.0)
-            each.settled = record["status"] != "measured" or not needs_repetition(
-                each.values, session.job["measure"]
-            )
+            measured = record["status"] == "measured"
+            each.settled = not measured or not needs_repetition(each.values, session.job["measure"])
             progress.report(each.number, each.words, record, left_here=_repetitions_left(session, pending))
 
 

@@ -5,7 +5,8 @@
 It is told what to do over the control socket (see `channel`):
     build    make the DDP models, once, while the links are open
     prepare  take a point: fresh parameters, its batches, and one step without communication, to see whether it fits
-    train    some steps, each timed; then loss, parameters' hash and, if asked, the test set
+    train    some steps, each timed
+    conclude hash the parameters and, if asked, evaluate the test set
     stop
 The images of step i are the i-th batch of an order that depends on the seed alone, and each rank takes its share of it,
 so N workers see what one worker with the same global batch would see.
@@ -204,16 +205,17 @@ class Worker:
         return {"event": "prepared", "fits": True, "parameter_count": count}
 
     def train(self, command: Message) -> Message:
-        """Train the point for some steps; with `count`, as a measurement from fresh parameters on."""
+        """Train the point for some steps, going on where it is or from its fresh parameters."""
         assert self.point is not None
-        if command["count"]:
+        if command["from_fresh"]:
             self.point.start_again()
-        report = {"event": "trained", **self.point.train(command["steps"])}
-        if command["count"]:
-            report["parameters_sha256"] = self.point.fingerprint()
-        if command.get("evaluate") and self.rank == 0:
-            report |= self.point.evaluate()
-        return report
+        return {"event": "trained", **self.point.train(command["steps"])}
+
+    def conclude(self, command: Message) -> Message:
+        """Hash the parameters; rank 0 evaluates the test set if asked."""
+        assert self.point is not None
+        tested = self.point.evaluate() if command["evaluate"] and self.rank == 0 else {}
+        return {"event": "concluded", "parameters_sha256": self.point.fingerprint(), **tested}
 
 
 def as_input(images: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -234,7 +236,12 @@ def main(control: str, rank: int) -> None:
     channel = Channel(control, rank)
     worker = Worker(channel.receive())
     channel.send({"event": "ready", "torch": torch.__version__, "python": sys.version.split()[0]})
-    commands = {"build": worker.build, "prepare": worker.prepare, "train": worker.train}
+    commands = {
+        "build": worker.build,
+        "prepare": worker.prepare,
+        "train": worker.train,
+        "conclude": worker.conclude,
+    }
     while (command := channel.receive())["do"] != "stop":
         channel.send(commands[command["do"]](command))
     os._exit(0)  # Gloo may abort in its own clean-up; everything has been reported

@@ -1,0 +1,5 @@
+"""How good ddlbench is, in numbers: each against a named peer, measured in the same run, in turns.
+
+python -m benchmarks         all of them (about 45 minutes on 2 idle cores), then the table in README.md
+python -m benchmarks.link    one of them
+"""

@@ -1,0 +1,174 @@
+"""What the benchmarks share: results as files, spreads in words, sandboxes with a time limit, throw-away folders."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Any
+
+from ddlbench.datasets import prepare
+from ddlbench.errors import DdlbenchError, told_in_words
+from ddlbench.files import write_atomically
+from ddlbench.measurements import facts, provenance
+from ddlbench.runtime.processes import die_with_parent
+from ddlbench.runtime.sandbox import run_sandboxed
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+ENVIRONMENT = ROOT / ".environments" / "torch" / "environment.json"
+
+Inside = Callable[[Any], Any]
+
+
+def row(what: str, *, at_least: str, measured: str, peer: str, met: bool) -> dict[str, Any]:
+    """A row of README's table."""
+    return {"what": what, "at_least": at_least, "measured": measured, "peer": peer, "met": met}
+
+
+def save(name: str, rows: Sequence[Mapping[str, Any]], details: Mapping[str, Any]) -> None:
+    """Write benchmarks/results/<name>.json: the table's rows, what they were made from, and where and when."""
+    code = provenance.code_version()
+    result = {
+        "benchmark": name,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": code["commit"],
+        "code": code,
+        "machine": facts.gather(),
+        "rows": rows,
+        **details,
+    }
+    write_atomically(RESULTS / f"{name}.json", json.dumps(result, indent=1) + "\n")
+    for each in rows:
+        say(
+            f"{'ok  ' if each['met'] else 'MISS'} {each['what']}: {each['measured']} (at least: {each['at_least']})"
+        )
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median and range."""
+    return {"median": median(values), "lowest": min(values), "highest": max(values), "count": len(values)}
+
+
+def in_words(found: Mapping[str, float], unit: str = "") -> str:
+    """`5.2 s (4.9 to 5.6)`."""
+    return f"{found['median']:.3g}{unit} ({found['lowest']:.3g} to {found['highest']:.3g})"
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def python_of_workers() -> str:
+    """The interpreter of the torch environment. Raises DdlbenchError where that has not been made yet."""
+    if not ENVIRONMENT.is_file():
+        raise DdlbenchError(
+            f"{ENVIRONMENT.relative_to(ROOT)} is missing: `make run` makes the torch environment"
+        )
+    return str(json.loads(ENVIRONMENT.read_text())["python"])
+
+
+def digits(folder: Path) -> str:
+    """Make the data set `digits` in `folder`; returns its file."""
+    prepare("digits", None, folder / "digits.npz")
+    return str(folder / "digits.npz")
+
+
+@contextmanager
+def time_limit(seconds: float, what: str) -> Iterator[None]:
+    """Raise DdlbenchError in the main thread when `seconds` have passed."""
+
+    def give_up(signal_number: int, frame: object) -> None:
+        raise DdlbenchError(f"{what} took longer than {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def in_sandbox(module: str, job: Any, *, timeout_s: float) -> Any:
+    """What the function that `module` gives to `benchmark` as `inside` makes of `job`, in a sandbox of its own."""
+    with TemporaryDirectory(prefix="ddlbench-") as folder, time_limit(timeout_s, module):
+        (Path(folder) / "job.json").write_text(json.dumps(job))
+        if status := run_sandboxed(module, ["--inside", folder]):
+            raise DdlbenchError(f"{module} failed in its sandbox (status {status})")
+        return json.loads((Path(folder) / "answer.json").read_text())
+
+
+def benchmark(outside: Callable[[Sequence[str]], None], inside: Inside = lambda job: None) -> None:
+    """Run a benchmark's script: its part in a sandbox where that is asked for, otherwise the part outside."""
+    os.chdir(ROOT)
+    paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    with told_in_words():
+        if sys.argv[1:2] == ["--inside"]:
+            folder = Path(sys.argv[2])
+            answer = inside(json.loads((folder / "job.json").read_text()))
+            (folder / "answer.json").write_text(json.dumps(answer))
+        else:
+            outside(sys.argv[1:])
+
+
+def options(description: str | None, arguments: Sequence[str], **defaults: int | float) -> argparse.Namespace:
+    """Options with these names and defaults, all of them numbers."""
+    parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
+    for name, value in defaults.items():
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=type(value), default=value, help="default: %(default)s"
+        )
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def repository(*, config: Mapping[str, Any], study: Mapping[str, Any] | None = None) -> Iterator[Path]:
+    """A folder that works like this repository, with nothing measured and drawn in it yet.
+
+    It has another configuration, and another study too if one is given. Gone, with all results, in the end.
+    """
+    with TemporaryDirectory(prefix="ddlbench-") as name:
+        folder = Path(name)
+        for part in ("Snakefile", "workflow", "containers", "src"):
+            (folder / part).symlink_to(ROOT / part)
+        shutil.copytree(ROOT / "config", folder / "config")
+        # JSON is YAML
+        (folder / "config" / "config.yaml").write_text(json.dumps(config))
+        if study:
+            (folder / "config" / "studies" / f"{study['key']}.yaml").write_text(json.dumps(study))
+        if ENVIRONMENT.is_file():  # newer than its requirements here, so that it is not made again
+            (folder / ".environments" / "torch").mkdir(parents=True)
+            shutil.copyfile(ENVIRONMENT, folder / ".environments" / "torch" / "environment.json")
+        yield folder
+
+
+def snakemake_s(folder: Path, *arguments: str, timeout_s: float, quiet: bool = True) -> float:
+    """Run Snakemake in `folder`; returns the seconds that it took. Raises DdlbenchError where it fails."""
+    log = folder / "snakemake.out"
+    began = monotonic()
+    with log.open("w") as output:
+        status = subprocess.run(
+            [sys.executable, "-m", "snakemake", *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output if quiet else None,
+            timeout=timeout_s,
+            preexec_fn=die_with_parent,
+        ).returncode
+    took_s = monotonic() - began
+    if status:
+        tail = "\n  ".join(log.read_text().splitlines()[-12:])
+        raise DdlbenchError(f"snakemake {' '.join(arguments)} failed (status {status}):\n  {tail}")
+    return took_s

@@ -1,0 +1,176 @@
+"""Time dilation: two hosts on two cores (k = 1) against the same two hosts on one core (k = 2), over the same link.
+
+Three worker groups are alive, each in a sandbox of its own: k = 1 on both cores, and two equal ones with k = 2, one on
+each core. They take turns: k = 1 alone, then both of k = 2 at once, so that both cores are as busy as they were. A
+turn's ratio is the step time of k = 1 by the mean dilated step time (wall / k) of the two.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from statistics import mean, median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.common import (
+    benchmark,
+    digits,
+    in_sandbox,
+    in_words,
+    options,
+    python_of_workers,
+    row,
+    save,
+    say,
+    spread,
+)
+from benchmarks.groups import ours, pair, placement_from, star_of, steps_for, two_cores
+from ddlbench.errors import DdlbenchError
+from ddlbench.network.hosts import Placement
+from ddlbench.network.link import Link
+from ddlbench.runtime.processes import die_with_parent
+from ddlbench.runtime.sandbox import sandboxed
+
+MODELS = ("mlp", "conv2")
+LINKS = (Link(400), Link(100, 10), Link(1000, 1))
+BATCH_SIZE = 128
+WITHIN_PERCENT = 5.0
+
+Turn = dict[str, Any]
+
+
+def main(arguments: Sequence[str]) -> None:
+    asked = options(__doc__, arguments, turns=30, turn_s=0.8, seed=1)
+    with TemporaryDirectory(prefix="ddlbench-") as folder:
+        job = {**vars(asked), "python": python_of_workers(), "dataset": digits(Path(folder))}
+        limit_s = 300 + asked.turns * 6 * 10 * (asked.turn_s + 0.5)
+        turns: list[Turn] = in_sandbox("benchmarks.dilation", job, timeout_s=limit_s)
+    save("dilation", rows(turns), {"asked": vars(asked), "batch_size": BATCH_SIZE, "turns": turns})
+
+
+def rows(turns: Sequence[Turn]) -> list[dict[str, Any]]:
+    """The worst of all models and links."""
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for turn in turns:
+        ratios.setdefault((turn["model"], turn["link"]), []).append(turn["ratio"])
+    worst = max(ratios, key=lambda cell: abs(median(ratios[cell]) - 1))
+    return [
+        row(
+            f"dilation: step time of 2 hosts on 2 cores (k = 1), {' and '.join(MODELS)} on {len(LINKS)} links",
+            at_least=f"ratio within {WITHIN_PERCENT:g} % of 1",
+            measured=f"{in_words(spread(ratios[worst]))}: {', '.join(worst)}, the worst of {len(ratios)}",
+            peer="the same hosts on 1 core (k = 2)",
+            met=abs(median(ratios[worst]) - 1) * 100 <= WITHIN_PERCENT,
+        )
+    ]
+
+
+def inside(job: Mapping[str, Any]) -> list[Turn]:
+    """All turns; their order is random, and every other time k = 2 comes first."""
+    cores = two_cores()
+    with ExitStack() as stack:
+        plain = stack.enter_context(server(pair(cores), job))
+        dilated = [stack.enter_context(server(pair([core], dilation=2.0), job)) for core in cores]
+        for each in (plain, *dilated):  # one after another: launching is not what is measured
+            each.answer()
+        cells = [(model, link) for model in MODELS for link in LINKS]
+        steps = {}
+        for model, link in cells:
+            step_times_ms = plain.ask(model, link, 20).answer()
+            steps[model, link] = steps_for(job["turn_s"], step_times_ms)
+        order = Random(job["seed"])
+        turns = []
+        for number in range(job["turns"]):
+            order.shuffle(cells)
+            for model, link in cells:
+                count = steps[model, link]
+                times_ms: dict[float, float] = {}
+                for servers in [[plain], dilated] if number % 2 else [dilated, [plain]]:
+                    asked = [each.ask(model, link, count) for each in servers]
+                    times_ms[servers[0].dilation] = mean(mean(each.answer()) for each in asked)
+                turns.append(
+                    {
+                        "model": model,
+                        "link": str(link),
+                        "steps": count,
+                        "k1_ms": times_ms[1.0],
+                        "k2_ms": times_ms[2.0],
+                        "ratio": times_ms[1.0] / times_ms[2.0],
+                    }
+                )
+            ratios = ", ".join(f"{turn['ratio']:.3f}" for turn in turns[-len(cells) :])
+            say(f"turn {number + 1} of {job['turns']}: {ratios}")
+    return turns
+
+
+class Server:
+    """A worker group in a sandbox of its own, and the way to ask it."""
+
+    def __init__(self, process: "subprocess.Popen[str]", dilation: float) -> None:
+        self._process = process
+        self.dilation = dilation
+
+    def ask(self, model: str, link: Link, steps: int) -> "Server":
+        """Begin to measure."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([model, asdict(link), steps]) + "\n")
+        self._process.stdin.flush()
+        return self
+
+    def answer(self) -> list[float]:
+        """Its step times without dilation, in milliseconds; at first, that it is ready."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise DdlbenchError("a worker group died")
+        times: list[float] = json.loads(line)
+        return times
+
+
+@contextmanager
+def server(placement: Placement, job: Mapping[str, Any]) -> Iterator[Server]:
+    """Start a worker group in a sandbox within this one."""
+    serving = {"placement": asdict(placement), "python": job["python"], "dataset": job["dataset"]}
+    with subprocess.Popen(
+        sandboxed(
+            [sys.executable, "-m", "benchmarks.dilation", "--serve", json.dumps(serving)], as_root=True
+        ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=die_with_parent,
+    ) as process:
+        try:
+            yield Server(process, placement.dilation)
+        finally:
+            process.kill()
+
+
+def serve(job: Mapping[str, Any]) -> None:
+    """Measure what each line of the input asks for, until it ends."""
+    placement = placement_from(job["placement"])
+    shaped = None
+    with (
+        star_of(placement) as star,
+        ours(star, placement, python=job["python"], dataset=job["dataset"], models=MODELS) as group,
+    ):
+        print("[]", flush=True)
+        for line in sys.stdin:
+            model, values, steps = json.loads(line)
+            if (link := Link(**values)) != shaped:
+                star.shape(link.dilated(placement.dilation))
+                shaped = link
+            step_times_ms = group.step_times_ms(model, BATCH_SIZE, steps)
+            print(json.dumps([each / placement.dilation for each in step_times_ms]), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--serve"]:
+        serve(json.loads(sys.argv[2]))
+    else:
+        benchmark(main, inside)

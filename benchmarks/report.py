@@ -1,0 +1,51 @@
+"""The table of numbers: from benchmarks/results/*.json into README.md, between its two markers.
+
+python benchmarks/report.py
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+ORDER = ("sweep", "share", "worker", "link", "dilation", "dry_run")
+BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"
+
+
+def main() -> None:
+    files = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ORDER]
+    text = table(json.loads(file.read_text()) for file in files if file.is_file())
+    print(text)
+    readme = ROOT / "README.md"
+    if not readme.is_file() or BEGIN not in (old := readme.read_text()):
+        print(f"README.md has no {BEGIN} ... {END}: it stays as it is")
+        return
+    readme.write_text(with_table(old, text))
+
+
+def table(results: Iterable[Mapping[str, Any]]) -> str:
+    """Markdown: a row for each number, and below it the machines and dates."""
+    lines = ["| what | at least | measured: median (range) | against |", "|---|---|---|---|"]
+    where: dict[str, None] = {}
+    for result in results:
+        machine = result["machine"]
+        commit = (result["commit"] or "no commit")[:7]
+        where[f"{machine['cpu_model']}, {machine['cores']} cores, {result['date'][:10]}, {commit}"] = None
+        for row in result["rows"]:
+            measured = row["measured"] if row["met"] else f"**missed:** {row['measured']}"
+            lines.append(f"| {row['what']} | {row['at_least']} | {measured} | {row['peer']} |")
+    return "\n".join(
+        [*lines, "", f"Measured on {'; '.join(where) or 'no machine yet'}, by `python -m benchmarks`."]
+    )
+
+
+def with_table(text: str, table: str) -> str:
+    """`text` with what is between the markers replaced."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""The anwar2021 default grid: our sweep against a loop that launches torchrun once for each point.
+
+A round is a sweep into a fresh results folder (one call of Snakemake; its whole wall time counts: plan, data sets,
+sandboxes, launches, probes, steps), and after it the loop over a random subset of the points, one from each stratum
+(workers; latency up to 40 ms, or more). The loop runs plain_ddp.py in the same emulated hosts (same code, pinning,
+dilation, shaped link), with as many steps as all repetitions of that point took, warm-up included. Its time runs from
+the start of the agents to the end of the last one; its hosts, links and data are given to it for free, and it probes
+nothing. Points that do not fit into a host's memory are ours alone.
+
+Our time for a point is its share of the sweep's wall time (`own_times_s`); all shares together are that wall time.
+"""
+
+import json
+import os
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from math import fsum
+from pathlib import Path
+from statistics import mean
+from time import monotonic
+from typing import Any
+
+import psutil
+
+from benchmarks.common import (
+    ROOT,
+    benchmark,
+    in_sandbox,
+    in_words,
+    options,
+    python_of_workers,
+    repository,
+    row,
+    save,
+    say,
+    snakemake_s,
+    spread,
+)
+from benchmarks.groups import Torchrun, placement_from, star_of
+from ddlbench.network.hosts import place
+from ddlbench.network.link import Link
+from ddlbench.plan import load, words
+from ddlbench.plan.yaml_file import read_yaml
+
+FIGURES = [f"anwar2021_fig{number}" for number in range(8, 16)]
+AT_LEAST = 4.0
+SWEEP_TIMEOUT_S, POINT_TIMEOUT_S = 3600, 600
+
+Record = dict[str, Any]
+
+
+def main(arguments: Sequence[str]) -> None:
+    asked = options(__doc__, arguments, rounds=2, points=7, seed=1, min_repetitions=0)
+    rounds = []
+    for number in range(1, asked.rounds + 1):
+        say(f"round {number} of {asked.rounds}: our sweep")
+        with repository(config=config(asked.min_repetitions)) as folder:
+            swept = sweep(folder)
+            points = measured_points(swept)
+            order = picked(points, random.Random(asked.seed))
+            chosen = order[(number - 1) * asked.points : number * asked.points]
+            compared = torchrun_loop(chosen, folder, say_as=f"round {number} of {asked.rounds}")
+        rounds.append(compare(swept, points, compared))
+        say(
+            f"round {number} of {asked.rounds}: {rounds[-1]['ratio_of_subset']:.2f} times faster on this subset"
+        )
+    save("sweep", rows(rounds), {"asked": vars(asked), "rounds": rounds})
+
+
+def rows(rounds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    subset, total = (spread([each[key] for each in rounds]) for key in ("ratio_of_subset", "ratio_of_total"))
+    points = sum(len(each["compared"]) for each in rounds)
+    peer = "a loop that launches torchrun once for each point, same steps"
+    return [
+        row(
+            f"sweep: {points} random points of the anwar2021 default grid",
+            at_least=f"{AT_LEAST:g} times faster",
+            measured=in_words(subset),
+            peer=peer,
+            met=subset["median"] >= AT_LEAST,
+        ),
+        row(
+            f"sweep: all {rounds[0]['points']} points of it",
+            at_least=f"{AT_LEAST:g} times faster",
+            measured=in_words(total),
+            peer=f"{peer}, extrapolated from those {points} by stratum",
+            met=total["median"] >= AT_LEAST,
+        ),
+    ]
+
+
+def config(min_repetitions: int = 0) -> dict[str, Any]:
+    """The default configuration; with a number of repetitions given, exactly that many."""
+    settings = read_yaml(ROOT / "config" / "config.yaml", ROOT)
+    if min_repetitions:
+        settings["measure"] |= {"min_repetitions": min_repetitions, "max_repetitions": min_repetitions}
+    return settings
+
+
+# ------------------------------------------------------------------------------------------------ ours
+
+
+def sweep(folder: Path, figures: Iterable[str] = FIGURES) -> dict[str, Any]:
+    """Measure the runs of the figures; {"wall_s", "records", "sessions": {run: its session.json}}."""
+    plan = load(read_yaml(folder / "config" / "config.yaml", folder), folder)
+    runs = dict.fromkeys(run for figure in figures for run in plan.runs_of(figure))
+    targets = [f"results/runs/{run.study}/{run.id}.json" for run in runs]
+    wall_s = snakemake_s(folder, "--cores", "all", *targets, timeout_s=SWEEP_TIMEOUT_S, quiet=False)
+    store = sorted((folder / "results" / "store").glob("*/*/*.json"))
+    sessions = (folder / "logs" / "runs").glob("**/session.json")
+    return {
+        "wall_s": wall_s,
+        "records": [json.loads(path.read_text()) for path in store],
+        "sessions": {
+            path.parent.name.removesuffix(".log"): json.loads(path.read_text()) for path in sessions
+        },
+    }
+
+
+def own_times_s(
+    records: Sequence[Record], sessions: Mapping[str, Mapping[str, float]], wall_s: float
+) -> dict[str, float]:
+    """Each point's share of the sweep's wall time, by fingerprint.
+
+    A session's steps are divided in proportion to the points' steps (warm-up included) and their time, all else of it
+    (launch, probes, preparing) in equal parts among its points, what is outside of sessions among all points.
+    """
+    weights: dict[str, dict[str, float]] = {run: {} for run in sessions}
+    for record in records:
+        of_run = weights[record["run"]]
+        of_run[record["fingerprint"]] = of_run.get(record["fingerprint"], 0.0) + _steps_ms(record)
+    count = sum(map(len, weights.values()))
+    outside_s = wall_s - fsum(session["wall_s"] for session in sessions.values())
+    times_s: dict[str, float] = {}
+    for run, session in sessions.items():
+        fixed_s = (session["wall_s"] - session["steps_s"]) / max(1, len(weights[run])) + outside_s / count
+        all_steps = fsum(weights[run].values())
+        for point, weight in weights[run].items():
+            times_s[point] = fixed_s + (session["steps_s"] * weight / all_steps if all_steps else 0.0)
+    return times_s
+
+
+def _steps_ms(record: Record) -> float:
+    """Wall time of a repetition's steps, warm-up estimated from the others."""
+    slowest = [max(times) for times in zip(*record["step_times_ms"], strict=True)]
+    return fsum(slowest) + record["warmup_steps"] * mean(slowest) if slowest else 0.0
+
+
+def measured_points(swept: Mapping[str, Any]) -> list[Record]:
+    """What was measured, a point each: id (fingerprint), point, dilation, steps of all repetitions, our time."""
+    own_s = own_times_s(swept["records"], swept["sessions"], swept["wall_s"])
+    points: dict[str, Record] = {}
+    for record in swept["records"]:
+        if record["status"] == "measured":
+            new = {
+                "point": record["point"],
+                "words": words(record["point"]),
+                "dilation": record["dilation"],
+                "steps": 0,
+            }
+            known = points.setdefault(record["fingerprint"], new)
+            known["steps"] += record["warmup_steps"] + len(record["step_times_ms"][0])
+    return [{"id": key, **point, "ours_s": own_s[key]} for key, point in points.items()]
+
+
+# ------------------------------------------------------------------------------------------------ theirs
+
+
+def stratum(point: Mapping[str, Any]) -> tuple[int, bool]:
+    """Points alike in what launching them takes: workers, and whether latency is above 40 ms."""
+    return point["point"]["workers"], (point["point"]["latency_ms"] or 0.0) > 40
+
+
+def picked(points: Iterable[Record], order: random.Random) -> list[Record]:
+    """The points in a random order in which the strata take turns, so that the first few are spread over them."""
+    strata: dict[tuple[int, bool], list[Record]] = {}
+    for point in sorted(points, key=lambda each: each["id"]):
+        strata.setdefault(stratum(point), []).append(point)
+    for members in strata.values():
+        order.shuffle(members)
+    turns = max(map(len, strata.values()), default=0)
+    return [
+        members[turn] for turn in range(turns) for _, members in sorted(strata.items()) if turn < len(members)
+    ]
+
+
+def torchrun_loop(chosen: Sequence[Record], folder: Path, *, say_as: str) -> list[Record]:
+    """The points with `theirs_s`, the wall time of one torchrun each. Hosts are made once for each cluster size."""
+    compared: list[Record] = []
+    for workers in sorted({each["point"]["workers"] for each in chosen}):
+        members = [each for each in chosen if each["point"]["workers"] == workers]
+        job = {
+            "python": python_of_workers(),
+            "placement": _placement(members[0]),
+            "points": members,
+            "datasets": str(folder / "results" / "datasets"),
+            "done": f"{say_as}: torchrun",
+        }
+        compared += in_sandbox("benchmarks.sweep", job, timeout_s=60 + POINT_TIMEOUT_S * len(members))
+    return compared
+
+
+def _placement(member: Record) -> dict[str, Any]:
+    """The hosts as our sweep placed them."""
+    point = member["point"]
+    placement = place(
+        point["workers"],
+        **{key: point[key] for key in ("vcpus", "memory_gb", "host_count")},
+        cores=sorted(os.sched_getaffinity(0)),
+        available_memory_bytes=psutil.virtual_memory().available,
+    )
+    assert placement.dilation == member["dilation"]
+    return asdict(placement)
+
+
+def inside(job: Mapping[str, Any]) -> list[Record]:
+    """Launch torchrun for one point after another."""
+    placement = placement_from(job["placement"])
+    done = []
+    with star_of(placement) as star:
+        for port, each in enumerate(job["points"], start=29600):
+            point = each["point"]
+            link = point["bandwidth_mbit"] and Link(
+                point["bandwidth_mbit"], point["latency_ms"], point["loss_percent"]
+            )
+            star.shape(link.dilated(placement.dilation) if link else None)
+            shape = "x".join(map(str, point["image_shape"]))
+            began = monotonic()
+            with Torchrun(
+                star,
+                placement,
+                python=job["python"],
+                model=point["model"],
+                dataset=f"{job['datasets']}/{point['dataset']}-{shape}.npz",
+                batch_size=point["batch_size"],
+                port=port,
+            ) as script:
+                step_times_ms = script.step_times_ms(each["steps"])
+            took_s = monotonic() - began
+            say(f"{job['done']}: {each['words']}: {took_s:.1f} s (ours {each['ours_s']:.1f} s)")
+            done.append({**each, "theirs_s": took_s, "their_steps_s": fsum(step_times_ms) / 1000})
+    return done
+
+
+# ------------------------------------------------------------------------------------------------ both
+
+
+def compare(swept: Mapping[str, Any], points: Sequence[Record], compared: Sequence[Record]) -> dict[str, Any]:
+    """Their time by ours, for the points that were compared and, by stratum, for all that were measured."""
+    ours_s, theirs_s = (fsum(each[key] for each in compared) for key in ("ours_s", "theirs_s"))
+    total_s = extrapolated_s(points, compared)
+    return {
+        "wall_s": swept["wall_s"],
+        "sessions": swept["sessions"],
+        "points": len(points),
+        "does_not_fit": len(
+            {each["fingerprint"] for each in swept["records"] if each["status"] != "measured"}
+        ),
+        "compared": compared,
+        "ours_s": ours_s,
+        "theirs_s": theirs_s,
+        "ratio_of_subset": theirs_s / ours_s,
+        "theirs_extrapolated_s": total_s,
+        "ratio_of_total": total_s / swept["wall_s"],
+    }
+
+
+def extrapolated_s(points: Iterable[Record], compared: Iterable[Record]) -> float:
+    """Their time for all points: of each stratum, the mean of the compared ones times its size.
+
+    A stratum without any takes the mean of all compared ones.
+    """
+    times_s: dict[tuple[int, bool], list[float]] = {}
+    for each in compared:
+        times_s.setdefault(stratum(each), []).append(each["theirs_s"])
+    everywhere = [time for times in times_s.values() for time in times]
+    return fsum(mean(times_s.get(stratum(point), everywhere)) for point in points)
+
+
+if __name__ == "__main__":
+    benchmark(main, inside)

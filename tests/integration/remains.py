@@ -1,0 +1,79 @@
+"""What a pipeline has running: its processes, by the folder that they work in, and the namespaces that they hold."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+KINDS = ("net", "mnt", "pid", "user")
+PATIENCE_S = 60.0
+
+
+def processes(folder: Path) -> dict[int, str]:
+    """The processes, with their command lines, whose working directory is `folder`; this one is not among them."""
+    return {
+        process: command
+        for process in _all_processes()
+        if process != os.getpid() and _link(process, "cwd") == str(folder)
+        if (command := _command(process))
+    }
+
+
+def the(folder: Path, words: str) -> int:
+    """The first process in `folder` whose command line has these words."""
+    return min(process for process, command in processes(folder).items() if words in command)
+
+
+def namespaces(folder: Path) -> set[str]:
+    """The namespaces in which the processes of `folder` are, or which they hold open, and which are not our own."""
+    own = set(_namespaces(os.getpid()))
+    return {name for process in processes(folder) for name in _namespaces(process)} - own
+
+
+def alive(names: set[str]) -> set[str]:
+    """Those of the namespaces that any process on this machine is in, holds open, or has mounted."""
+    found = {name for process in _all_processes() for name in _namespaces(process)}
+    return names & found
+
+
+def eventually(true: Callable[[], object]) -> bool:
+    """Whether something comes true; that takes as long as it takes, within reason."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _all_processes() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _namespaces(process: int) -> Iterator[str]:
+    for kind in KINDS:
+        yield _link(process, f"ns/{kind}")
+    try:
+        descriptors = os.listdir(f"/proc/{process}/fd")
+        mounts = Path(f"/proc/{process}/mountinfo").read_text()
+    except OSError:
+        return
+    for descriptor in descriptors:
+        target = _link(process, f"fd/{descriptor}")
+        if target.partition(":")[0] in KINDS:
+            yield target
+    yield from (line.split()[3] for line in mounts.splitlines() if " - nsfs " in line)
+
+
+def _link(process: int, name: str) -> str:
+    try:
+        return os.readlink(f"/proc/{process}/{name}")
+    except OSError:
+        return ""
+
+
+def _command(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    except OSError:
+        return ""
