@@ -85,18 +85,21 @@ define install_as_root
 	  fi
 endef
 
-# TORCH_INDEX: where uv finds PyTorch's CPU build; with a machine's own copy: make lock TORCH_INDEX="--find-links FOLDER"
-# PyTorch's file is not upgraded unless its .in file asks for it: so uv keeps the hashes of builds that it cannot see.
-TORCH_INDEX ?= --extra-index-url https://download.pytorch.org/whl/cpu --index-strategy unsafe-best-match
+# The CPU build is locked only where uv is told where it is: make lock TORCH_INDEX="--find-links FOLDER" (or an index).
+# uv keeps the hashes of builds that it cannot see, and upgrades PyTorch only if its .in file asks for it.
+TORCH_INDEX ?=
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 lock:
 	@$(COMPILE) --upgrade pyproject.toml --group build -o requirements.lock
 	$(COMPILE) --upgrade pyproject.toml --group build --extra dev -c requirements.lock -o requirements-dev.lock
 	cd containers/torch
-	$(COMPILE) $(TORCH_INDEX) requirements-cpu.in -o requirements-cpu.txt
-	text=$$(grep '^#' requirements-cpu.in; grep -v '^#' requirements-cpu.txt)
-	echo "$$text" >requirements-cpu.txt
+	$(COMPILE) requirements-cuda.in -o requirements-cuda.txt
+	[ -z "$(TORCH_INDEX)" ] || $(COMPILE) $(TORCH_INDEX) requirements-cpu.in -o requirements-cpu.txt
+	for lock in cpu cuda; do
+	  text=$$(grep '^#' requirements-$$lock.in; grep -v '^#' requirements-$$lock.txt)
+	  echo "$$text" >requirements-$$lock.txt
+	done
 
 clean:
 	@rm -rf $(VENV) .environments .snakemake logs .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -116,6 +117,7 @@ def benchmark(outside: Callable[[Sequence[str]], None], inside: Inside = lambda 
     with told_in_words():
         if sys.argv[1:2] == ["--inside"]:
             folder = Path(sys.argv[2])
+            tempfile.tempdir = os.environ["TMPDIR"] = str(folder)  # what is left behind goes with it
             answer = inside(json.loads((folder / "job.json").read_text()))
             (folder / "answer.json").write_text(json.dumps(answer))
         else:

@@ -40,6 +40,7 @@ MODELS = ("mlp", "conv2")
 LINKS = (Link(400), Link(100, 10), Link(1000, 1))
 BATCH_SIZE = 128
 WITHIN_PERCENT = 5.0
+STOP_S = 30
 
 Turn = dict[str, Any]
 
@@ -147,6 +148,7 @@ def server(placement: Placement, job: Mapping[str, Any]) -> Iterator[Server]:
     ) as process:
         try:
             yield Server(process, placement.dilation)
+            process.communicate(timeout=STOP_S)  # the end of its input is the end of its work
         finally:
             process.kill()
 

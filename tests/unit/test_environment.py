@@ -22,10 +22,9 @@ WHEEL = f"{NAME}-{VERSION}-py3-none-any.whl"
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package index of one package; pip asks another, empty one, unless it is told of this."""
-    (tmp_path / "empty").mkdir()
+    """The only package index that pip knows here; it has one package."""
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "empty").as_uri())
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "index").as_uri())
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     folder = tmp_path / "index" / NAME
@@ -44,9 +43,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def lock(tmp_path: Path, index: Path) -> Path:
     digest = sha256_file(index / NAME / WHEEL)
     path = tmp_path / "requirements.txt"
-    path.write_text(
-        f"# --extra-index-url {index.as_uri()}\n{NAME}=={VERSION} \\\n    --hash=sha256:{digest}\n    # via us\n"
-    )
+    path.write_text(f"{NAME}=={VERSION} \\\n    --hash=sha256:{digest}\n    # via us\n")
     return path
 
 
@@ -58,7 +55,7 @@ def test_an_environment_holds_what_its_lock_says_and_is_made_once(tmp_path: Path
     assert made["packages"] == packages(made["python"])
     assert made["requirements_sha256"] == sha256(lock.read_bytes()).hexdigest()
     assert made == json.loads((target / "environment.json").read_text())
-    assert any("looking at file:" in words for words in said)
+    assert any("making it" in words for words in said)
     said.clear()
     assert create(lock, target, say=said.append) == made
     assert not said
@@ -90,6 +87,16 @@ def test_a_package_that_nobody_has_is_named(tmp_path: Path, lock: Path) -> None:
     lock.write_text(lock.read_text().replace(f"{NAME}=={VERSION}", f"{NAME}==0.0"))
     with pytest.raises(DdlbenchError, match=r"No matching distribution found for iniconfig==0\.0"):
         create(lock, tmp_path / "torch", say=lambda words: None)
+
+
+def test_where_a_build_is_not_to_be_had_the_fallback_is_taken_and_said(tmp_path: Path, lock: Path) -> None:
+    wanted = tmp_path / "requirements-cpu.txt"
+    text = lock.read_text().replace(f"=={VERSION}", f"=={VERSION}+cpu")
+    wanted.write_text(f"# fallback: {lock.name}\n{text}")
+    said: list[str] = []
+    made = create(wanted, tmp_path / "torch", say=said.append)
+    assert made["packages"] == {NAME: VERSION}
+    assert any(f"taking {lock.name}" in words for words in said)
 
 
 def test_it_does_not_take_for_ever(tmp_path: Path, lock: Path) -> None:

@@ -111,7 +111,7 @@ def _remove(target: Path) -> None:
 def _install(
     python: Path, requirements: Path, name: str, timeout_s: float, say: Callable[[str], None]
 ) -> None:
-    """Install with pip as this machine configures it; with the index that the requirements name where it lacks one."""
+    """Install with pip as this machine configures it; what it cannot find, from the requirements' fallback."""
     what = f"environment {name}"
     text = requirements.read_text()
     progress = _Progress(what, len(re.findall(r"^[A-Za-z0-9][^\s=]*==", text, re.MULTILINE)), say)
@@ -119,12 +119,11 @@ def _install(
     try:
         _call(command, what, timeout_s, progress)
     except DdlbenchError as error:
-        indexes = re.findall(r"^#\s*(--extra-index-url)[ =](\S+)", text, re.MULTILINE)
-        if not indexes or _NO_SUCH_VERSION not in str(error):
+        fallback = re.search(r"^# fallback: (\S+)$", text, re.MULTILINE)
+        if not fallback or _NO_SUCH_VERSION not in str(error):
             raise
-        say(f"{what}: looking at {', '.join(index for _, index in indexes)} too")
-        more = [word for pair in indexes for word in pair]
-        _call([*command, *more, "--retries", "2"], what, timeout_s, progress)
+        say(f"{what}: pip finds no such build here; taking {fallback[1]}, which may be much larger")
+        _install(python, requirements.with_name(fallback[1]), name, timeout_s, say)
 
 
 def _pip() -> str:

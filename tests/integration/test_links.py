@@ -1,0 +1,100 @@
+"""Emulated links carry what they were asked to carry: measured by iperf3 and by plain sockets, not by our own probe."""
+
+from statistics import median
+from typing import Any
+
+import pytest
+
+BACKENDS = ("tbf+nfqueue", "tbf+netem")
+GOODPUT = 1448 / 1514  # of TCP in Ethernet frames of 1,514 bytes: 0.956
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, sandbox: Any) -> str:
+    """Each way to make a link that this kernel has."""
+    if request.param not in (known := sandbox("backends")):
+        pytest.skip(f"this kernel makes links by {', '.join(known)} only")
+    return str(request.param)
+
+
+def test_this_kernel_can_make_links(sandbox):
+    assert sandbox("backends")
+
+
+@pytest.mark.parametrize("bandwidth_mbit", [100, 1000])
+def test_tcp_carries_0_956_of_the_nominal_bandwidth(sandbox, backend, bandwidth_mbit):
+    nominal = bandwidth_mbit * GOODPUT
+    found = sandbox(
+        "goodput_mbit", backend=backend, link={"bandwidth_mbit": bandwidth_mbit}, wanted=nominal, percent=1
+    )
+    assert found[-1] == pytest.approx(nominal, rel=0.01), found
+    assert max(found) <= nominal * 1.01  # whatever else the machine does, a link is never faster
+
+
+@pytest.mark.parametrize("latency_ms", [10, 50])
+def test_a_round_trip_takes_twice_the_latency_of_one_way(sandbox, backend, latency_ms):
+    found = sandbox(
+        "round_trips_ms", backend=backend, link={"bandwidth_mbit": 1000, "latency_ms": latency_ms}
+    )
+    asked = 2 * latency_ms
+    assert median(found) == pytest.approx(asked, abs=max(0.5, 0.02 * asked)), found
+
+
+def test_two_percent_of_the_packets_are_lost(sandbox, backend):
+    found = sandbox(
+        "loss_percent", backend=backend, link={"bandwidth_mbit": 1000, "loss_percent": 2}, packets=40_000
+    )
+    assert found == pytest.approx(2, abs=0.3)
+
+
+def test_no_packet_is_lost_where_no_loss_was_asked_for(sandbox, backend):
+    link = {"bandwidth_mbit": 1000, "latency_ms": 1}
+    assert sandbox("loss_percent", backend=backend, link=link, packets=5_000) == 0
+
+
+def test_an_opened_link_is_as_fast_as_one_that_was_never_shaped(sandbox, backend):
+    before, shaped, after = sandbox("reopened_ms", backend=backend, link={"bandwidth_mbit": 100, "latency_ms": 20})
+    assert shaped > 39
+    assert before < 5
+    assert after < 5
+
+
+@pytest.mark.parametrize("name", ["cubic", "reno"])
+def test_connections_between_hosts_use_the_congestion_control_that_was_chosen(sandbox, name):
+    found = sandbox("connection", congestion_control=name, dilation=1)
+    assert found["congestion_control"] == [name, name]
+
+
+def test_dilation_stretches_the_shortest_retransmission_timeout(sandbox):
+    plain = sandbox("connection", congestion_control="cubic", dilation=1)["rto_ms"]
+    dilated = sandbox("connection", congestion_control="cubic", dilation=4)["rto_ms"]
+    assert 200 <= plain < 260
+    assert 800 <= dilated < 860
+
+
+def test_the_probe_finds_a_link_to_be_what_it_is(sandbox, backend):
+    link = {"bandwidth_mbit": 200, "latency_ms": 5, "loss_percent": 1}
+    found = sandbox("probe", backend=backend, made=link, asked=link)["found"]
+    assert found["rate_mbit"] == pytest.approx(200, rel=0.05)
+    assert found["rtt_ms"] == pytest.approx(10, abs=2)
+    assert found["loss_percent"] == pytest.approx(1, abs=0.5)
+
+
+def test_the_probe_refuses_a_link_that_is_not_what_was_asked_for(sandbox, backend):
+    made = {"bandwidth_mbit": 100, "latency_ms": 5, "loss_percent": 0}
+    asked = {"bandwidth_mbit": 200, "latency_ms": 20, "loss_percent": 3}
+    text = sandbox("probe", backend=backend, made=made, asked=asked)["refused"]
+    assert "the emulated link of host h1 is not what was asked for (200 Mbit/s, 20 ms, 3 % loss" in text
+    for number, unit in (("200", "Mbit/s"), ("40", "ms"), ("3", "%")):
+        assert f" instead of {number} {unit}" in text
+    assert "loss 0.00 instead of 3 %" in text
+
+
+def test_a_link_whose_delay_process_died_is_dead_and_not_fast(sandbox):
+    if "tbf+nfqueue" not in sandbox("backends"):
+        pytest.skip("this kernel delays packets itself")
+    found = sandbox("dead_delay", link={"bandwidth_mbit": 100, "latency_ms": 5})
+    assert found["before"] == "before"
+    assert found["after"] is None
+    assert "the delay process" in found["said"]
+    assert "died" in found["said"]
