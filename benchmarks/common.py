@@ -124,8 +124,10 @@ def benchmark(outside: Callable[[Sequence[str]], None], inside: Inside = lambda 
             outside(sys.argv[1:])
 
 
-def options(description: str | None, arguments: Sequence[str], **defaults: int | float) -> argparse.Namespace:
-    """Options with these names and defaults, all of them numbers."""
+def options(
+    description: str | None, arguments: Sequence[str], **defaults: int | float | str
+) -> argparse.Namespace:
+    """Options with these names, types and defaults."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     for name, value in defaults.items():
         parser.add_argument(

@@ -43,7 +43,7 @@ from ddlbench.network.link import Link
 from ddlbench.plan import load, words
 from ddlbench.plan.yaml_file import read_yaml
 
-FIGURES = [f"anwar2021_fig{number}" for number in range(8, 16)]
+FIGURES = " ".join(f"anwar2021_fig{number}" for number in range(8, 16))
 AT_LEAST = 4.0
 SWEEP_TIMEOUT_S, POINT_TIMEOUT_S = 3600, 600
 
@@ -51,12 +51,12 @@ Record = dict[str, Any]
 
 
 def main(arguments: Sequence[str]) -> None:
-    asked = options(__doc__, arguments, rounds=2, points=7, seed=1, min_repetitions=0)
+    asked = options(__doc__, arguments, rounds=2, points=7, seed=1, min_repetitions=0, figures=FIGURES)
     rounds = []
     for number in range(1, asked.rounds + 1):
         say(f"round {number} of {asked.rounds}: our sweep")
         with repository(config=config(asked.min_repetitions)) as folder:
-            swept = sweep(folder)
+            swept = sweep(folder, asked.figures)
             points = measured_points(swept)
             order = picked(points, random.Random(asked.seed))
             chosen = order[(number - 1) * asked.points : number * asked.points]
@@ -101,10 +101,10 @@ def config(min_repetitions: int = 0) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ ours
 
 
-def sweep(folder: Path, figures: Iterable[str] = FIGURES) -> dict[str, Any]:
-    """Measure the runs of the figures; {"wall_s", "records", "sessions": {run: its session.json}}."""
+def sweep(folder: Path, figures: str = FIGURES) -> dict[str, Any]:
+    """Measure the runs of the figures or grids (anwar2021/latency_0); {"wall_s", "records", "sessions": {run: its session.json}}."""
     plan = load(read_yaml(folder / "config" / "config.yaml", folder), folder)
-    runs = dict.fromkeys(run for figure in figures for run in plan.runs_of(figure))
+    runs = dict.fromkeys(run for figure in figures.split() for run in plan.runs_of(figure))
     targets = [f"results/runs/{run.study}/{run.id}.json" for run in runs]
     wall_s = snakemake_s(folder, "--cores", "all", *targets, timeout_s=SWEEP_TIMEOUT_S, quiet=False)
     store = sorted((folder / "results" / "store").glob("*/*/*.json"))
