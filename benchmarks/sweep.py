@@ -102,19 +102,27 @@ def config(min_repetitions: int = 0) -> dict[str, Any]:
 
 
 def sweep(folder: Path, figures: str = FIGURES) -> dict[str, Any]:
-    """Measure the runs of the figures or grids (anwar2021/latency_0); {"wall_s", "records", "sessions": {run: its session.json}}."""
+    """Measure the runs of the figures (or grids: anwar2021/latency_0): wall_s, records, and each run's session.json."""
     plan = load(read_yaml(folder / "config" / "config.yaml", folder), folder)
     runs = dict.fromkeys(run for figure in figures.split() for run in plan.runs_of(figure))
     targets = [f"results/runs/{run.study}/{run.id}.json" for run in runs]
-    wall_s = snakemake_s(folder, "--cores", "all", *targets, timeout_s=SWEEP_TIMEOUT_S, quiet=False)
+    wall_s = snakemake_s(
+        folder,
+        "--quiet",
+        "rules",
+        "progress",
+        "--cores",
+        "all",
+        *targets,
+        timeout_s=SWEEP_TIMEOUT_S,
+        quiet=False,
+    )
     store = sorted((folder / "results" / "store").glob("*/*/*.json"))
     sessions = (folder / "logs" / "runs").glob("**/session.json")
     return {
         "wall_s": wall_s,
         "records": [json.loads(path.read_text()) for path in store],
-        "sessions": {
-            path.parent.name.removesuffix(".log"): json.loads(path.read_text()) for path in sessions
-        },
+        "sessions": {path.parent.name: json.loads(path.read_text()) for path in sessions},
     }
 
 
@@ -266,16 +274,20 @@ def compare(swept: Mapping[str, Any], points: Sequence[Record], compared: Sequen
     }
 
 
-def extrapolated_s(points: Iterable[Record], compared: Iterable[Record]) -> float:
-    """Their time for all points: of each stratum, the mean of the compared ones times its size.
+def extrapolated_s(points: Iterable[Record], compared: Sequence[Record]) -> float:
+    """Their time for all points: our time for each, times how much longer they took in its stratum.
 
-    A stratum without any takes the mean of all compared ones.
+    A stratum without any compared point takes the ratio of all of them.
     """
-    times_s: dict[tuple[int, bool], list[float]] = {}
+    strata: dict[tuple[int, bool], list[Record]] = {}
     for each in compared:
-        times_s.setdefault(stratum(each), []).append(each["theirs_s"])
-    everywhere = [time for times in times_s.values() for time in times]
-    return fsum(mean(times_s.get(stratum(point), everywhere)) for point in points)
+        strata.setdefault(stratum(each), []).append(each)
+    return fsum(point["ours_s"] * _ratio(strata.get(stratum(point), compared)) for point in points)
+
+
+def _ratio(compared: Iterable[Record]) -> float:
+    ours_s, theirs_s = zip(*((each["ours_s"], each["theirs_s"]) for each in compared), strict=True)
+    return fsum(theirs_s) / fsum(ours_s)
 
 
 if __name__ == "__main__":

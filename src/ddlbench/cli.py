@@ -1,4 +1,4 @@
-"""The command `ddlbench`: where a result comes from, whether it still matches, a summary of what there is."""
+"""The command `ddlbench`: is a configuration right, where does a result come from, does it match, what is there."""
 
 import argparse
 import csv
@@ -41,6 +41,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="ddlbench", description="Results of ddlbench: where they come from."
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    check = commands.add_parser("check", help="validate a configuration and count what it plans; starts nothing")
+    check.add_argument(
+        "config", metavar="CONFIG", type=Path, nargs="?", default=Path("config/config.yaml"), help="default: %(default)s"
+    )
+    check.set_defaults(command=_check)
     trace = commands.add_parser(
         "trace", help="print the tree from a result down to data sets, code and hosts"
     )
@@ -61,6 +66,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     summary.set_defaults(command=_summary)
     return parser
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from ddlbench.plan import load
+
+    plan = load(arguments.config, Path.cwd())
+    points = {point for run in plan.runs for point in run.points}
+    found = [_count(len(plan.figures), "figure"), _count(len(points), "point"), _count(len(plan.runs), "run")]
+    print(f"{arguments.config}: {', '.join(found)}")
+    for reason in sorted({status.reason for point in points if (status := plan.status(point)).reason}):
+        print(f"  {reason}")
+    return 0
 
 
 def _trace(arguments: argparse.Namespace) -> int:
