@@ -25,7 +25,8 @@ from ddlbench.runtime.processes import die_with_parent
 from ddlbench.runtime.sandbox import run_sandboxed
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
+# Trials go elsewhere: a number of the project is not overwritten by a small one.
+RESULTS = Path(os.environ.get("BENCHMARK_RESULTS", ROOT / "benchmarks" / "results"))
 ENVIRONMENT = ROOT / ".environments" / "torch" / "environment.json"
 
 Inside = Callable[[Any], Any]
@@ -37,7 +38,7 @@ def row(what: str, *, at_least: str, measured: str, peer: str, met: bool) -> dic
 
 
 def save(name: str, rows: Sequence[Mapping[str, Any]], details: Mapping[str, Any]) -> None:
-    """Write benchmarks/results/<name>.json: the table's rows, what they were made from, and where and when."""
+    """Write <name>.json into the results: the table's rows, what they were made from, and where and when."""
     code = provenance.code_version()
     result = {
         "benchmark": name,

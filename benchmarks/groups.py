@@ -90,7 +90,7 @@ class Ours:
             "learning_rate": 0.01,
             "momentum": 0.0,
         }
-        self.group.prepare(point, seed=1)
+        self.group.prepare(point, seed=1, with_trial=False)
         self.group.train(1)
         reports = self.group.train(steps, from_fresh=True)
         return _slowest([report["step_times_ms"] for report in reports])

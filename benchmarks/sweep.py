@@ -15,9 +15,9 @@ import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from math import fsum
 from pathlib import Path
-from statistics import mean
 from time import monotonic
 from typing import Any
 
@@ -131,28 +131,34 @@ def own_times_s(
 ) -> dict[str, float]:
     """Each point's share of the sweep's wall time, by fingerprint.
 
-    A session's steps are divided in proportion to the points' steps (warm-up included) and their time, all else of it
-    (launch, probes, preparing) in equal parts among its points, what is outside of sessions among all points.
+    A point has the time of its own repetitions. A link's probe, which the first repetition on it contains, is divided
+    among that link's points; the rest of a session (launch) among its points; what is outside of sessions among all.
     """
-    weights: dict[str, dict[str, float]] = {run: {} for run in sessions}
-    for record in records:
-        of_run = weights[record["run"]]
-        of_run[record["fingerprint"]] = of_run.get(record["fingerprint"], 0.0) + _steps_ms(record)
-    count = sum(map(len, weights.values()))
+    count = len({record["fingerprint"] for record in records})
     outside_s = wall_s - fsum(session["wall_s"] for session in sessions.values())
     times_s: dict[str, float] = {}
     for run, session in sessions.items():
-        fixed_s = (session["wall_s"] - session["steps_s"]) / max(1, len(weights[run])) + outside_s / count
-        all_steps = fsum(weights[run].values())
-        for point, weight in weights[run].items():
-            times_s[point] = fixed_s + (session["steps_s"] * weight / all_steps if all_steps else 0.0)
+        of_run = sorted((each for each in records if each["run"] == run), key=lambda each: each["started"])
+        own_s = dict.fromkeys((each["fingerprint"] for each in of_run), 0.0)
+        of_link: dict[str, list[str]] = {}  # the points on each link, the one that was first on it first
+        for record in of_run:
+            own_s[record["fingerprint"]] += _duration_s(record)
+            if record.get("link"):
+                points = of_link.setdefault(json.dumps(record["link"]["asked"]), [])
+                points += [] if record["fingerprint"] in points else [record["fingerprint"]]
+        launch_s = session["wall_s"] - fsum(own_s.values())
+        for points in of_link.values():
+            probe_s = session["probe_s"] / len(of_link)
+            own_s[points[0]] -= probe_s
+            for point in points:
+                own_s[point] += probe_s / len(points)
+        times_s |= {key: own + launch_s / len(own_s) + outside_s / count for key, own in own_s.items()}
     return times_s
 
 
-def _steps_ms(record: Record) -> float:
-    """Wall time of a repetition's steps, warm-up estimated from the others."""
-    slowest = [max(times) for times in zip(*record["step_times_ms"], strict=True)]
-    return fsum(slowest) + record["warmup_steps"] * mean(slowest) if slowest else 0.0
+def _duration_s(record: Record) -> float:
+    began, ended = (datetime.fromisoformat(record[key]) for key in ("started", "ended"))
+    return (ended - began).total_seconds()
 
 
 def measured_points(swept: Mapping[str, Any]) -> list[Record]:

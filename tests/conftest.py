@@ -1,4 +1,4 @@
-"""What tests of the running pipeline share: PyTorch's environment, and a working copy of ddlbench with one tiny study."""
+"""What tests of the running pipeline share: PyTorch's environment, working copies with one tiny study, sandboxes."""
 
 import copy
 import json
@@ -6,17 +6,23 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from ddlbench.plan import load
+from ddlbench.runtime.sandbox import run_sandboxed
+
 REPOSITORY = Path(__file__).parents[1]
+INTEGRATION = REPOSITORY / "tests/integration"
 ENVIRONMENT = Path(".environments/torch/environment.json")
 COPIED = ("Snakefile", "config", "containers", "profiles", "src", "workflow")
+BACKENDS = ("tbf+nfqueue", "tbf+netem")
 MEASUREMENTS = "[0-9a-f][0-9a-f]/*/*.json"
 
 # Two hosts of one core, two grids of two links, one figure each.
@@ -73,7 +79,7 @@ TINY_SETTINGS: Mapping[str, Any] = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test's folder is its marker; what starts processes may meet a busy machine, and the first one makes PyTorch's environment."""
+    """A test's folder is its marker; what starts processes may meet a busy machine."""
     for item in items:
         folder = item.path.parent.name
         item.add_marker(folder)
@@ -166,6 +172,11 @@ class Pipeline:
         """What Snakemake has said since `start`."""
         return (self.root / "said.txt").read_text()
 
+    def manifest(self, grid: str) -> str:
+        """The file that lists what was measured of a grid's only run."""
+        (run,) = load(self.root / "config/config.yaml", self.root).runs_of(f"tiny2000/{grid}")
+        return f"results/runs/{run.study}/{run.id}.json"
+
     def measurements(self) -> dict[str, bytes]:
         """The measurement files that there are now, by name."""
         store = self.root / "results/store"
@@ -176,16 +187,26 @@ class Pipeline:
         return [json.loads(content) for content in self.measurements().values()]
 
 
+@pytest.fixture(scope="session")
+def with_data(tmp_path_factory: pytest.TempPathFactory, torch_environment: dict[str, Any]) -> Pipeline:
+    """A pipeline that has its data set and nothing else; to be copied."""
+    pipeline = new_pipeline(tmp_path_factory.mktemp("with_data") / "ddlbench")
+    pipeline.run("results/datasets/digits-28x28x1.npz")
+    return pipeline
+
+
 @pytest.fixture
-def pipeline(tmp_path: Path, torch_environment: dict[str, Any]) -> Pipeline:
-    """A pipeline of its own for a test, nothing measured yet."""
-    return new_pipeline(tmp_path / "ddlbench")
+def prepared(with_data: Pipeline, tmp_path: Path) -> Pipeline:
+    """A pipeline of its own for a test, which has its data set and nothing measured yet."""
+    shutil.copytree(with_data.root, tmp_path / "prepared")
+    return Pipeline(tmp_path / "prepared")
 
 
 @pytest.fixture(scope="session")
-def drawn(tmp_path_factory: pytest.TempPathFactory, torch_environment: dict[str, Any]) -> Pipeline:
+def drawn(with_data: Pipeline, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     """A pipeline that has drawn tiny2000_fig1 and nothing else; tests only look at it."""
-    pipeline = new_pipeline(tmp_path_factory.mktemp("drawn") / "ddlbench")
+    pipeline = Pipeline(tmp_path_factory.mktemp("drawn") / "ddlbench")
+    shutil.copytree(with_data.root, pipeline.root)
     pipeline.run("tiny2000_fig1")
     return pipeline
 
@@ -193,21 +214,61 @@ def drawn(tmp_path_factory: pytest.TempPathFactory, torch_environment: dict[str,
 @pytest.fixture
 def drawn_copy(drawn: Pipeline, tmp_path: Path) -> Pipeline:
     """A copy of the pipeline that has drawn tiny2000_fig1, to be changed."""
-    shutil.copytree(drawn.root, tmp_path / "ddlbench", symlinks=True)
+    shutil.copytree(drawn.root, tmp_path / "ddlbench")
     return Pipeline(tmp_path / "ddlbench")
 
 
 def new_pipeline(root: Path) -> Pipeline:
-    """Copy what is needed of the repository to `root`; its PyTorch environment is used where it is."""
+    """A copy of the repository with the tiny study; its PyTorch environment is used where it is."""
+    pipeline = Pipeline(copy_of_the_repository(root))
+    (root / ENVIRONMENT).parent.mkdir(parents=True)
+    shutil.copy(REPOSITORY / ENVIRONMENT, root / ENVIRONMENT)
+    pipeline.configure()
+    return pipeline
+
+
+def copy_of_the_repository(root: Path) -> Path:
+    """Copy to `root` what a pipeline needs of the repository, and nothing that was made there."""
+    root.mkdir()
     for name in COPIED:
         source = REPOSITORY / name
         if source.is_dir():
             shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            root.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, root / name)
-    (root / ENVIRONMENT).parent.mkdir(parents=True)
-    shutil.copy(REPOSITORY / ENVIRONMENT, root / ENVIRONMENT)
-    pipeline = Pipeline(root)
-    pipeline.configure()
-    return pipeline
+    return root
+
+
+# -------------------------------------------------------------------------------------------------- sandboxes
+
+
+def run_inside(folder: Path, function: str, **arguments: Any) -> Any:
+    """Run a function of `inside` in a sandbox of its own, in `folder`; gives back what it gives back."""
+    (folder / f"{function}.json").write_text(json.dumps(arguments))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PYTHONPATH", str(INTEGRATION), prepend=":")
+        status = run_sandboxed("inside", [function, f"{function}.json", "answer.json"])
+    assert status == 0, f"{function} ended with status {status}"
+    return json.loads((folder / "answer.json").read_text())
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Callable[..., Any]:
+    """A function of `inside` by its name, in a sandbox of its own."""
+    return partial(run_inside, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def backends(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The ways to make a link that this kernel has."""
+    found: list[str] = run_inside(tmp_path_factory.mktemp("backends"), "backends")
+    return found
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, backends: list[str]) -> str:
+    """Each way to make a link; one that this kernel lacks cannot be tested on it."""
+    if request.param not in backends:
+        pytest.skip(f"this kernel makes links by {', '.join(backends)} only")
+    return str(request.param)

@@ -41,9 +41,16 @@ def _parser() -> argparse.ArgumentParser:
         prog="ddlbench", description="Results of ddlbench: where they come from."
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    check = commands.add_parser("check", help="validate a configuration and count what it plans; starts nothing")
+    check = commands.add_parser(
+        "check", help="validate a configuration and count what it plans; starts nothing"
+    )
     check.add_argument(
-        "config", metavar="CONFIG", type=Path, nargs="?", default=Path("config/config.yaml"), help="default: %(default)s"
+        "config",
+        metavar="CONFIG",
+        type=Path,
+        nargs="?",
+        default=Path("config/config.yaml"),
+        help="default: %(default)s",
     )
     check.set_defaults(command=_check)
     trace = commands.add_parser(

@@ -5,6 +5,7 @@ python -m inside FUNCTION ARGUMENTS.json ANSWER.json
 
 import json
 import os
+import select
 import signal
 import socket
 import statistics
@@ -105,7 +106,7 @@ def goodput_mbit(backend: str, link: dict[str, float], wanted: float, percent: f
     return found
 
 
-def round_trips_ms(backend: str | None, link: dict[str, float], times: int = 9) -> list[float]:
+def round_trips_ms(backend: str | None, link: dict[str, float], times: int = 15) -> list[float]:
     """How long it takes a host to connect to another, which is one round trip."""
     found = []
     with hosts(backend) as star:
@@ -124,16 +125,21 @@ def loss_percent(backend: str, link: dict[str, float], packets: int) -> float:
     with hosts(backend) as star:
         star.shape(Link(**link))
         sender, receiver = datagrams(star, 0), datagrams(star, 1)
-        receiver.settimeout(0.5)
         for number in range(packets):
             sender.sendto(b"packet", receiver.getsockname())
-            while number % 50 == 49 or number == packets - 1:
-                try:
-                    receiver.recv(100, 0 if number == packets - 1 else socket.MSG_DONTWAIT)
-                    received += 1
-                except (BlockingIOError, TimeoutError):
-                    break
+            if number % 50 == 49:
+                received += _waiting(receiver, 0)
+        received += _waiting(receiver, 0.5)
     return 100 * (1 - received / packets)
+
+
+def _waiting(receiver: socket.socket, patience_s: float) -> int:
+    """How many packets have come, and come within `patience_s` of each other."""
+    count = 0
+    while select.select([receiver], [], [], patience_s)[0]:
+        receiver.recv(100)
+        count += 1
+    return count
 
 
 def connection(congestion_control: str, dilation: float) -> dict[str, Any]:
@@ -145,7 +151,9 @@ def connection(congestion_control: str, dilation: float) -> dict[str, Any]:
             accepted.recv(5)
             accepted.sendall(b"hello")
             client.recv(5)
-            names = [side.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16) for side in (client, accepted)]
+            names = [
+                side.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16) for side in (client, accepted)
+            ]
             info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
     return {
         "congestion_control": [name.rstrip(b"\0").decode() for name in names],
@@ -237,23 +245,25 @@ def trainings(
         argv = worker_argv(python, "torch", control, rank)
         variables = worker_environment(os.environ, threads=1, interface="lo")
         launches.append(Launch(argv, variables, host, None, Path(f"rank{rank}.log")))
-        jobs.append(
-            {
-                **{"rank": rank, "world_size": workers, "threads": 1, "devices": "cpu", "timeout_s": 120},
-                **{"rendezvous": "127.0.0.1:29500", "datasets": {"digits-28x28x1": dataset}},
-            }
-        )
+        job = {"rank": rank, "world_size": workers, "threads": 1, "devices": "cpu", "timeout_s": 120}
+        jobs.append({**job, "rendezvous": "127.0.0.1:29500", "datasets": {"digits-28x28x1": dataset}})
     answers = []
     with WorkerGroup(launches, jobs, control=Path.cwd() / f"control-{workers}", timeouts=LIMITS) as group:
         models = sorted({point["model"] for point in points})
         group.build([(model, [28, 28, 1]) for model in models])
         for given in points:
-            point = {"dataset": "digits", "image_shape": [28, 28, 1], "learning_rate": 0.05, "momentum": 0.9} | given
-            prepared = group.prepare(point, given["seed"])
+            point = {
+                "dataset": "digits",
+                "image_shape": [28, 28, 1],
+                "learning_rate": 0.05,
+                "momentum": 0.9,
+            } | given
+            fits = [rank["fits"] for rank in group.prepare(point, given["seed"], with_trial=True)]
             ranks = []
-            if all(rank["fits"] for rank in prepared):
-                ranks = group.train(10, count=True, evaluate=True)
-            answers.append({"fits": [rank["fits"] for rank in prepared], "ranks": ranks})
+            if all(fits):
+                trained, concluded = group.train(10, from_fresh=True), group.conclude(evaluate=True)
+                ranks = [one | other for one, other in zip(trained, concluded, strict=True)]
+            answers.append({"fits": fits, "ranks": ranks})
     return answers
 
 

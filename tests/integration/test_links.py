@@ -1,24 +1,12 @@
 """Emulated links carry what they were asked to carry: measured by iperf3 and by plain sockets, not by our own probe."""
 
-from statistics import median
-from typing import Any
-
 import pytest
 
-BACKENDS = ("tbf+nfqueue", "tbf+netem")
 GOODPUT = 1448 / 1514  # of TCP in Ethernet frames of 1,514 bytes: 0.956
 
 
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, sandbox: Any) -> str:
-    """Each way to make a link that this kernel has."""
-    if request.param not in (known := sandbox("backends")):
-        pytest.skip(f"this kernel makes links by {', '.join(known)} only")
-    return str(request.param)
-
-
-def test_this_kernel_can_make_links(sandbox):
-    assert sandbox("backends")
+def test_this_kernel_can_make_links(backends):
+    assert backends
 
 
 @pytest.mark.parametrize("bandwidth_mbit", [100, 1000])
@@ -36,8 +24,8 @@ def test_a_round_trip_takes_twice_the_latency_of_one_way(sandbox, backend, laten
     found = sandbox(
         "round_trips_ms", backend=backend, link={"bandwidth_mbit": 1000, "latency_ms": latency_ms}
     )
-    asked = 2 * latency_ms
-    assert median(found) == pytest.approx(asked, abs=max(0.5, 0.02 * asked)), found
+    asked = 2 * latency_ms  # what else the machine does can only make it longer
+    assert min(found) == pytest.approx(asked, abs=max(0.5, 0.02 * asked)), found
 
 
 def test_two_percent_of_the_packets_are_lost(sandbox, backend):
@@ -53,7 +41,9 @@ def test_no_packet_is_lost_where_no_loss_was_asked_for(sandbox, backend):
 
 
 def test_an_opened_link_is_as_fast_as_one_that_was_never_shaped(sandbox, backend):
-    before, shaped, after = sandbox("reopened_ms", backend=backend, link={"bandwidth_mbit": 100, "latency_ms": 20})
+    before, shaped, after = sandbox(
+        "reopened_ms", backend=backend, link={"bandwidth_mbit": 100, "latency_ms": 20}
+    )
     assert shaped > 39
     assert before < 5
     assert after < 5
@@ -90,8 +80,8 @@ def test_the_probe_refuses_a_link_that_is_not_what_was_asked_for(sandbox, backen
     assert "loss 0.00 instead of 3 %" in text
 
 
-def test_a_link_whose_delay_process_died_is_dead_and_not_fast(sandbox):
-    if "tbf+nfqueue" not in sandbox("backends"):
+def test_a_link_whose_delay_process_died_is_dead_and_not_fast(sandbox, backends):
+    if "tbf+nfqueue" not in backends:
         pytest.skip("this kernel delays packets itself")
     found = sandbox("dead_delay", link={"bandwidth_mbit": 100, "latency_ms": 5})
     assert found["before"] == "before"

@@ -111,9 +111,9 @@ class WorkerGroup:
             {"do": "build", "models": models}, "built", "building the models", self._timeouts.prepare_s
         )
 
-    def prepare(self, point: Message, seed: int) -> list[Message]:
-        """Have every rank take a point; each tells whether it `fits` into its memory."""
-        command = {"do": "prepare", "point": point, "seed": seed}
+    def prepare(self, point: Message, seed: int, *, with_trial: bool) -> list[Message]:
+        """Have every rank take a point; `with_trial`, a step without communication tells whether it `fits`."""
+        command = {"do": "prepare", "point": point, "seed": seed, "with_trial": with_trial}
         return self._command(command, "prepared", "preparing", self._timeouts.prepare_s)
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[Message]:

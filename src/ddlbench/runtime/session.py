@@ -45,6 +45,7 @@ class PendingPoint:
     values: list[float]
     repetitions: int
     settled: bool = False
+    tried: bool = False  # whether it fits into its hosts' memory has been tried
 
     @property
     def link(self) -> Link | None:
@@ -97,7 +98,7 @@ class Session:
         """Measure one repetition of a point and keep it; returns the record."""
         point = pending.point
         started = datetime.now(UTC)
-        prepared = self.group.prepare(point, point["seed"] + pending.repetitions)
+        prepared = self._prepared(pending)
         record: dict[str, Any] = {
             "schema": 1,
             "fingerprint": pending.fingerprint,
@@ -127,6 +128,16 @@ class Session:
             self.star.backend.check()
         self.store.add(record)
         return record
+
+    def _prepared(self, pending: PendingPoint) -> list[Message]:
+        """Hand the point to the workers; the first time they try a step each by itself, which warms up their caches too."""
+        began = monotonic()
+        seed = pending.point["seed"] + pending.repetitions
+        prepared = self.group.prepare(pending.point, seed, with_trial=not pending.tried)
+        if not pending.tried and all(answer["fits"] for answer in prepared):
+            self.clock.steps_s += monotonic() - began
+        pending.tried = True
+        return prepared
 
     def _trained(self, pending: PendingPoint, parameter_count: int) -> dict[str, Any]:
         link, is_new = self._shape(pending.link)

@@ -4,7 +4,7 @@
 
 It is told what to do over the control socket (see `channel`):
     build    make the DDP models, once, while the links are open
-    prepare  take a point: fresh parameters, its batches, and one step without communication, to see whether it fits
+    prepare  take a point: fresh parameters, its batches; on trial, one step without communication, to see whether it fits
     train    some steps, each timed
     conclude hash the parameters and, if asked, evaluate the test set
     stop
@@ -49,7 +49,7 @@ class Point:
         self.share = slice(*bounds)
         # DDP averages over ranks; where shares differ by one image, this keeps the mean over the whole batch.
         self.weight = (bounds[1] - bounds[0]) * worker.world_size / self.batch_size
-        self.start_again()
+        self.start_again()  # the trial trains from here; a measurement starts again
 
     def start_again(self) -> None:
         """Set parameters, optimizer and the order of images to what the seed says."""
@@ -68,7 +68,7 @@ class Point:
         chosen, self.upcoming = self.upcoming[: self.batch_size], self.upcoming[self.batch_size :]
         mine = torch.from_numpy(chosen[self.share])
         device = self.worker.device
-        return as_input(self.data["train_images"][mine], device), self.data["train_labels"][mine].to(device)
+        return self.data["train_images"][mine].to(device), self.data["train_labels"][mine].to(device)
 
     def step(self) -> torch.Tensor:
         """One step of synchronous SGD; returns this rank's loss."""
@@ -114,7 +114,7 @@ class Point:
         loss, right = 0.0, 0
         images, labels = self.data["test_images"], self.data["test_labels"].to(self.worker.device)
         for part in range(0, len(labels), 1000):
-            outputs = self.model.module(as_input(images[part : part + 1000], self.worker.device))
+            outputs = self.model.module(images[part : part + 1000].to(self.worker.device))
             loss += cross_entropy(outputs, labels[part : part + 1000], reduction="sum").item()
             right += int((outputs.argmax(1) == labels[part : part + 1000]).sum())
         self.model.train()
@@ -163,16 +163,12 @@ class Worker:
         return self.models[name, shape]
 
     def dataset(self, name: str, shape: tuple[int, ...]) -> Arrays:
-        """Images as uint8 [n, c, h, w] and labels as int64 [n], of the training and the test set."""
+        """Images [n, c, h, w] as numbers between -1 and 1 and labels [n], of the training and the test set."""
         key = f"{name}-{'x'.join(map(str, shape))}"
         if key not in self.loaded:
             with np.load(self.paths[key], allow_pickle=False) as arrays:
                 self.loaded[key] = {
-                    part: torch.from_numpy(
-                        np.ascontiguousarray(arrays[part].transpose(0, 3, 1, 2))
-                        if part.endswith("images")
-                        else arrays[part].astype(np.int64)
-                    )
+                    part: as_input(arrays[part]) if part.endswith("images") else as_labels(arrays[part])
                     for part in ("train_images", "train_labels", "test_images", "test_labels")
                 }
         return self.loaded[key]
@@ -184,12 +180,13 @@ class Worker:
         return {"event": "built"}
 
     def prepare(self, command: Message) -> Message:
-        """Take a point; tell whether a step of it fits into this host's memory."""
+        """Take a point; with a trial, tell whether a step of it fits into this host's memory."""
         self.point = None
         try:
             self.point = Point(self, command["point"], command["seed"])
-            with self.point.model.no_sync():
-                self.point.step()
+            if command["with_trial"]:
+                with self.point.model.no_sync():
+                    self.point.step()
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -200,7 +197,6 @@ class Worker:
             gc.collect()
             return {"event": "prepared", "fits": False}
         self.point.optimizer.zero_grad(set_to_none=True)
-        self.point.start_again()
         count = sum(parameter.numel() for parameter in self.point.model.parameters())
         return {"event": "prepared", "fits": True, "parameter_count": count}
 
@@ -218,9 +214,14 @@ class Worker:
         return {"event": "concluded", "parameters_sha256": self.point.fingerprint(), **tested}
 
 
-def as_input(images: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Images of bytes as numbers between -1 and 1 on the device."""
-    return images.to(device).float().div_(127.5).sub_(1)
+def as_input(images: np.ndarray) -> torch.Tensor:
+    """Images of bytes [n, h, w, c] as the models take them: [n, c, h, w], numbers between -1 and 1."""
+    return torch.from_numpy(images.transpose(0, 3, 1, 2).astype(np.float32, order="C") / 127.5 - 1)
+
+
+def as_labels(labels: np.ndarray) -> torch.Tensor:
+    """Class numbers as the loss takes them."""
+    return torch.from_numpy(labels.astype(np.int64))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -1,0 +1,102 @@
+"""Synchronous training by real PyTorch workers: what N of them compute is what one computes."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from conftest import TINY_STUDY, run_inside
+from ddlbench.datasets import prepare
+
+POINTS = {
+    "even": {"model": "mlp", "batch_size": 64, "seed": 1},
+    "again": {"model": "mlp", "batch_size": 64, "seed": 1},
+    "other_seed": {"model": "mlp", "batch_size": 64, "seed": 2},
+    "uneven": {"model": "mlp", "batch_size": 33, "seed": 1},  # 16 images and 17
+    "convolutions": {"model": "conv2", "batch_size": 32, "seed": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(
+    tmp_path_factory: pytest.TempPathFactory, torch_environment: dict[str, Any]
+) -> dict[int, dict[str, Any]]:
+    """What one worker and two report of ten steps at each point, by number of workers and point."""
+    folder = tmp_path_factory.mktemp("group")
+    prepare("digits", {}, folder / "digits.npz")
+    common = {"python": torch_environment["python"], "dataset": str(folder / "digits.npz")}
+    return {
+        workers: dict(
+            zip(
+                POINTS,
+                run_inside(folder, "trainings", workers=workers, points=list(POINTS.values()), **common),
+                strict=True,
+            )
+        )
+        for workers in (1, 2)
+    }
+
+
+def hashes(answer: dict[str, Any]) -> list[str]:
+    return [rank["parameters_sha256"] for rank in answer["ranks"]]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_all_ranks_end_with_the_same_parameters(trained, point):
+    one, two = hashes(trained[2][point])
+    assert one == two
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_same_seed_gives_the_same_parameters_and_another_seed_others(trained, workers):
+    found = trained[workers]
+    assert hashes(found["even"]) == hashes(found["again"])
+    assert hashes(found["even"]) != hashes(found["other_seed"])
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_two_workers_with_half_the_batch_each_learn_what_one_learns_with_all_of_it(trained, point):
+    (one,), two = trained[1][point]["ranks"], trained[2][point]["ranks"]
+    assert two[0]["test_loss"] == pytest.approx(one["test_loss"], rel=1e-5)
+    assert two[0]["test_accuracy_percent"] == pytest.approx(one["test_accuracy_percent"], abs=0.3)
+
+
+def test_the_mean_of_the_ranks_losses_is_the_loss_of_the_whole_batch(trained):
+    (one,), two = trained[1]["even"]["ranks"], trained[2]["even"]["ranks"]
+    assert sum(rank["train_loss"] for rank in two) / 2 == pytest.approx(one["train_loss"], rel=1e-5)
+    assert two[0]["train_loss"] != two[1]["train_loss"]  # each has images of its own
+
+
+def test_ten_steps_teach_something(trained):
+    assert trained[1]["even"]["ranks"][0]["test_loss"] < 2.25  # ln 10 = 2.30 is knowing nothing
+
+
+def test_every_step_is_timed_and_divided_into_its_parts(trained):
+    for rank in trained[2]["even"]["ranks"]:
+        assert len(rank["step_times_ms"]) == 10
+        assert all(time > 0 for time in rank["step_times_ms"])
+        mean = sum(rank["step_times_ms"]) / 10
+        assert 0 < rank["forward_ms"] + rank["backward_ms"] < mean
+        assert 0 < rank["communication_ms"] < mean
+
+
+def test_a_batch_that_does_not_fit_is_recorded_with_its_reason_and_the_group_goes_on(prepared):
+    study = copy.deepcopy(TINY_STUDY)
+    study["hosts"]["pair"]["memory_gb"] = 1.2
+    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "model": "conv2", "batch_size": [32, 100_000]}
+    prepared.configure(study=study)
+    said = prepared.run(prepared.manifest("bandwidth"))
+    small, large = (
+        [record for record in prepared.records() if record["point"]["batch_size"] == size]
+        for size in (32, 100_000)
+    )
+    assert [record["status"] for record in small] == ["measured", "measured"]
+    (refused,) = large
+    assert refused["status"] == "does_not_fit"
+    assert refused["reason"] == "does not fit into 1.2 GB (the study's host) on h1, h2"
+    assert any(record["started"] > refused["ended"] for record in small)
+    assert said.count("starting 2 workers") == 1  # the same group all the time
+    manifest = json.loads((prepared.root / prepared.manifest("bandwidth")).read_text())
+    told = {point["point"]["batch_size"]: (point["status"], point["reason"]) for point in manifest["points"]}
+    assert told == {32: ("measured", None), 100_000: ("does_not_fit", refused["reason"])}

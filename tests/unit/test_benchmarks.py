@@ -1,0 +1,119 @@
+"""The parts of benchmarks/ that decide without measuring."""
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import report, share, sweep
+
+
+def record(
+    fingerprint: str, run: str, began_s: int, lasted_s: int, *, steps: int = 2, mbit: int | None = 100
+) -> dict[str, Any]:
+    times = [10.0] * steps
+    return {
+        "fingerprint": fingerprint,
+        "run": run,
+        "status": "measured" if steps else "does_not_fit",
+        "started": f"2026-01-01T00:00:{began_s:02}+00:00",
+        "ended": f"2026-01-01T00:00:{began_s + lasted_s:02}+00:00",
+        "link": {"asked": {"bandwidth_mbit": mbit}} if mbit else None,
+        "warmup_steps": 1,
+        "step_times_ms": [times, times] if steps else [],
+    }
+
+
+def compared(workers: int, latency_ms: float, ours_s: float, theirs_s: float) -> dict[str, Any]:
+    return {
+        "id": f"{workers}-{latency_ms}",
+        "point": {"workers": workers, "latency_ms": latency_ms},
+        "ours_s": ours_s,
+        "theirs_s": theirs_s,
+    }
+
+
+SESSIONS = {
+    "a": {"wall_s": 20.0, "steps_s": 12.0, "probe_s": 4.0},
+    "b": {"wall_s": 10.0, "steps_s": 4.0, "probe_s": 0.0},
+}
+
+
+def test_the_points_shares_are_the_whole_wall_time_of_a_sweep() -> None:
+    records = [
+        record("p1", "a", 3, 5),  # 2 s of it are the probe of the first link
+        record("p2", "a", 8, 1),
+        record("p3", "a", 9, 6, mbit=400),
+        record("p1", "a", 15, 2),
+        record("p4", "b", 21, 3, mbit=None),
+        record("p5", "b", 24, 4, steps=0, mbit=None),
+    ]
+    times_s = sweep.own_times_s(records, SESSIONS, wall_s=35.0)
+    assert sum(times_s.values()) == pytest.approx(35.0)
+    # each point of session a gets a third of the 6 s of its launch, and a fifth of the 5 s outside of sessions
+    assert times_s["p1"] == pytest.approx(5 + 2 - 1 + 2 + 1)
+    assert times_s["p2"] == pytest.approx(1 + 1 + 2 + 1)
+    assert times_s["p3"] == pytest.approx(6 + 2 + 1)
+    assert times_s["p5"] == pytest.approx(4 + 1.5 + 1)
+
+
+def test_torchrun_gets_the_steps_of_all_repetitions_and_no_point_that_does_not_fit() -> None:
+    records = [record("p1", "b", 1, 2), record("p1", "b", 3, 1, steps=1), record("p2", "b", 4, 1, steps=0)]
+    of_point = {"point": POINT, "dilation": 1.0}
+    swept = {"records": [each | of_point for each in records], "sessions": SESSIONS, "wall_s": 30.0}
+    (point,) = sweep.measured_points(swept)
+    assert point["steps"] == 2 + 1 + 2
+
+
+def test_the_strata_take_turns_in_the_order_of_the_subset() -> None:
+    points = [
+        {"id": f"{workers}-{number}", "point": {"workers": workers, "latency_ms": latency_ms}}
+        for workers in (2, 3)
+        for latency_ms in (0.0, 100.0)
+        for number in range(3)
+    ]
+    order = sweep.picked(points, random.Random(1))
+    assert len(order) == 12
+    for turn in (order[:4], order[4:8], order[8:]):
+        assert len({sweep.stratum(each) for each in turn}) == 4
+
+
+def test_their_total_is_our_time_times_the_ratio_of_each_stratum() -> None:
+    done = [compared(2, 0, ours_s=2, theirs_s=10), compared(2, 100, ours_s=10, theirs_s=20)]
+    others = [compared(2, 20, ours_s=3, theirs_s=0), compared(3, 0, ours_s=1, theirs_s=0)]
+    assert sweep.extrapolated_s([*done, *others], done) == pytest.approx(10 + 20 + 3 * 5 + 30 / 12)
+
+
+def test_share_is_of_the_command_or_of_its_sessions() -> None:
+    assert share.share_percent(SESSIONS, 32.0) == pytest.approx(50)
+    assert share.share_percent(SESSIONS) == pytest.approx(100 * 16 / 30)
+
+
+def test_the_table_takes_the_place_between_the_markers_and_no_other() -> None:
+    readme = f"# Title\n{report.BEGIN}\nold\n{report.END}\nrest\n"
+    once = report.with_table(readme, "new")
+    assert once == f"# Title\n{report.BEGIN}\nnew\n{report.END}\nrest\n"
+    assert report.with_table(once, "new") == once
+
+
+def test_a_missed_number_is_called_missed() -> None:
+    row = {"what": "speed", "at_least": "4", "measured": "3 (2 to 4)", "peer": "torchrun", "met": False}
+    result = {
+        "machine": {"cpu_model": "a CPU", "cores": 2},
+        "date": "2026-01-02T03:04",
+        "commit": None,
+        "rows": [row],
+    }
+    assert "| speed | 4 | **missed:** 3 (2 to 4) | torchrun |" in report.table([result])
+
+
+POINT = {
+    "framework": "torch", "strategy": "ring_allreduce", "runtime": "bare", "devices": "cpu", "fabric": "emulated",
+    "model": "mlp", "dataset": "digits", "image_shape": [28, 28, 1], "batch_size": 64, "workers": 2, "host_count": 2,
+    "vcpus": 1, "memory_gb": 1.0, "bandwidth_mbit": 100.0, "latency_ms": 0.0, "loss_percent": 0.0,
+    "congestion_control": "cubic", "learning_rate": 0.01, "momentum": 0.0, "epochs": 0, "steps_per_epoch": None,
+    "seed": 1,
+}  # fmt: skip

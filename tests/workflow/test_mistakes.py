@@ -1,0 +1,121 @@
+"""A mistake in the configuration is one clear message before anything starts: file, key, value, nearest valid name."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import TINY_STUDY, Pipeline, copy_of_the_repository
+
+STUDY = "config/studies/tiny2000.yaml: "
+CONFIG = "config/config.yaml: "
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    """A working copy whose configuration each test writes anew."""
+    return Pipeline(copy_of_the_repository(tmp_path_factory.mktemp("mistakes") / "ddlbench"))
+
+
+def refused(checkout: Pipeline, *arguments: str) -> str:
+    """What is said of a configuration with which nothing starts."""
+    answer = checkout.attempt(*arguments)
+    assert answer.returncode != 0
+    assert "Traceback" not in answer.stderr
+    assert "Building DAG" not in answer.stderr
+    assert not (checkout.root / "results").exists()
+    return answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"mesure": {}}, "mesure: there is no such key (did you mean 'measure'?)"),
+        ({"measure": {"max_steps": "many"}}, "measure.max_steps: 'many' is not a number of steps"),
+        ({"measure": {"interval_percent": -1}}, "measure.interval_percent: -1 is not an interval"),
+        ({"studies": ["tiny2001"]}, "studies[0]: 'tiny2001' is not a study (did you mean 'tiny2000'?)"),
+        (
+            {"default_figures": ["tiny2000_fig11"]},
+            "default_figures[0]: 'tiny2000_fig11' is not a figure (did you mean 'tiny2000_fig1'?)",
+        ),
+        (
+            {"grids": {"tiny2000": {"bandwith": {}}}},
+            "grids.tiny2000.bandwith: 'bandwith' is not a grid of tiny2000 (did you mean 'bandwidth'?)",
+        ),
+    ],
+    ids=["unknown key", "wrong type", "out of range", "study", "figure", "grid"],
+)
+def test_a_mistake_in_the_settings(checkout, settings, line):
+    checkout.configure(settings)
+    assert CONFIG + line in refused(checkout)
+
+
+@pytest.mark.parametrize(
+    ("grid", "line"),
+    [
+        ({"batch_sise": 32}, "batch_sise: there is no such key (did you mean 'batch_size'?)"),
+        ({"workers": "two"}, "workers: 'two' is not a number of workers (expected a whole number >= 1"),
+        (
+            {"bandwidth_mbit": [100, -400]},
+            "bandwidth_mbit[1]: -400 is not a bandwidth (expected a number > 0",
+        ),
+        ({"model": "mpl"}, "model: 'mpl' is not a model (did you mean 'mlp'?)"),
+        ({"link": "lan2g"}, "link: 'lan2g' is not a link (did you mean 'lan-2g'?)"),
+        ({"bandwidth_mbit": []}, "bandwidth_mbit: is an empty list, so the grid has no points"),
+        ({"workers": [2, 3]}, "workers[1]: 3 workers need 3 hosts, but hosts.pair has 2"),
+        ({"batch_size": 1}, "batch_size: a batch of 1 is too small for 2 workers"),
+    ],
+    ids=[
+        "unknown key",
+        "wrong type",
+        "out of range",
+        "model",
+        "link",
+        "no points",
+        "too many hosts",
+        "too small",
+    ],
+)
+def test_a_mistake_in_a_grid(checkout, grid, line):
+    study: dict[str, Any] = copy.deepcopy(TINY_STUDY)
+    study["grids"]["bandwidth"] |= grid
+    checkout.configure(study=study)
+    assert f"{STUDY}grids.bandwidth.{line}" in refused(checkout, "tiny2000_fig1")
+
+
+def test_a_mistake_on_the_command_line(checkout):
+    checkout.configure()
+    said = refused(checkout, "tiny2000_fig1", "--config", "fresh=perhaps")
+    assert "fresh: 'perhaps' is not a switch (expected true or false)" in said
+
+
+@pytest.mark.parametrize("file", ["config/config.yaml", "config/links.yaml", "config/studies/tiny2000.yaml"])
+def test_a_file_that_is_no_yaml_is_named(checkout, file):
+    checkout.configure()
+    path = checkout.root / file
+    good = path.read_text()
+    path.write_text("key: [1, 2\n" + good)
+    try:
+        assert Path(file).name in refused(checkout)
+    finally:
+        path.write_text(good)
+
+
+def test_all_mistakes_come_in_one_message(checkout):
+    study: dict[str, Any] = copy.deepcopy(TINY_STUDY)
+    study["grids"]["latency"]["model"] = "mpl"
+    checkout.configure({"measure": {"seed": -1}}, study)
+    said = refused(checkout)
+    assert f"{STUDY}grids.latency.model: " in said
+    assert f"{CONFIG}measure.seed: " in said
+
+
+def test_a_dilation_that_this_machine_cannot_have_is_refused_with_those_that_it_can(prepared):
+    prepared.configure({"dilation": 77})
+    answer = prepared.attempt(prepared.manifest("bandwidth"))
+    assert answer.returncode != 0
+    assert "dilation: 77 cannot be had with 2 hosts of 1 vCPU" in answer.stderr
+    assert "possible are auto" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert prepared.measurements() == {}

@@ -1,0 +1,183 @@
+"""A study from its configuration to a traceable figure, really measured, and what a second start does then."""
+
+import copy
+import csv
+import re
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from conftest import TINY_STUDY
+
+FIGURE = "results/figures/tiny2000_fig1"
+
+
+def would_run(pipeline: Any, *arguments: str) -> set[str]:
+    """The rules that a start would run now."""
+    answer = pipeline.attempt("--dry-run", *arguments)
+    assert answer.returncode == 0, answer.stderr
+    lines = (answer.stdout + answer.stderr).splitlines()
+    if "Job stats:" not in lines:
+        assert any(line.startswith("Nothing to be done") for line in lines)
+        return set()
+    table = lines[lines.index("Job stats:") + 3 :]
+    return {line.split()[0] for line in table[: table.index("")]} - {"total"}
+
+
+def test_a_figure_is_there_in_every_format_with_what_it_was_drawn_from(drawn):
+    for ending, beginning in (
+        (".svg", b"<?xml"),
+        (".pdf", b"%PDF"),
+        (".png", b"\x89PNG"),
+        (".csv", b"study,"),
+    ):
+        assert (drawn.root / f"{FIGURE}{ending}").read_bytes().startswith(beginning)
+    assert (drawn.root / f"{FIGURE}.svg.prov.json").exists()
+    with open(drawn.root / f"{FIGURE}.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["bandwidth_mbit"]) for row in rows] == [100, 400]
+    for row in rows:
+        assert float(row["step_time_ms_low"]) <= float(row["step_time_ms"]) <= float(row["step_time_ms_high"])
+        assert row["repetitions"] == "2"
+        assert float(row["dilation"]) >= 1
+
+
+def test_less_bandwidth_makes_longer_steps(drawn):
+    times: dict[float, list[float]] = {100: [], 400: []}
+    for record in drawn.records():
+        times[record["point"]["bandwidth_mbit"]].append(mean(record["step_times_ms"][0]))
+    slow, fast = times.values()
+    assert min(slow) > max(fast)
+    # Two workers exchange all 109,386 parameters, 4 bytes each: 35 ms at 100 Mbit/s, whatever the rest takes.
+    assert min(slow) > 30
+
+
+def test_what_is_recorded_of_a_measurement_is_complete(drawn):
+    for record in drawn.records():
+        assert record["status"] == "measured"
+        assert record["parameters_identical"] is True
+        assert record["parameter_count"] == 109_386
+        assert len(set(record["parameters_sha256"])) == 1
+        assert record["link"]["asked"]["bandwidth_mbit"] == record["point"]["bandwidth_mbit"]
+        assert record["link"]["measured"]["rate_mbit"] > 0
+        assert record["link"]["congestion_control"] == "cubic"
+        assert record["link"]["backend"] in ("tbf+nfqueue", "tbf+netem")
+        assert record["provenance"].keys() >= {"dataset", "environment", "code", "hosts", "fabric"}
+        assert len(record["provenance"]["hosts"]) == 2
+
+
+def test_a_figure_by_its_name_makes_only_what_it_needs(drawn):
+    assert {record["point"]["latency_ms"] for record in drawn.records()} == {0}
+    assert [file.name for file in (drawn.root / "results/tables").glob("*.csv")] == ["tiny2000_fig1.csv"]
+    assert {file.stem.split(".")[0] for file in (drawn.root / "results/figures").iterdir()} == {
+        "tiny2000_fig1"
+    }
+    assert {file.name.split("-")[1] for file in (drawn.root / "results/runs").rglob("*.json")} == {
+        "bandwidth"
+    }
+
+
+def test_a_second_start_has_nothing_to_do(drawn):
+    assert "Nothing to be done" in drawn.run("tiny2000_fig1")
+
+
+def test_the_report_has_a_caption_with_how_it_was_measured(drawn):
+    answer = drawn.attempt("tiny2000_fig1", "--report", "report.html")
+    assert answer.returncode == 0, answer.stderr
+    report = (drawn.root / "report.html").read_text()
+    for fact in (
+        "2 of 2 points measured",
+        "2 repetitions",
+        "time dilation",
+        "emulated hosts and network",
+        "host: ",
+        "cubic",
+        "The paper sees nothing.",
+        "Links",  # the category
+        "Step time by bandwidth",  # a label
+    ):
+        assert fact in report
+
+
+def test_trace_leads_from_a_figure_to_data_environment_code_and_host(drawn):
+    answer = drawn.ddlbench("trace", f"{FIGURE}.svg")
+    assert answer.returncode == 0, answer.stderr
+    record = drawn.records()[0]
+    for leaf in (
+        "results/tables/tiny2000_fig1.csv",
+        drawn.manifest("bandwidth"),
+        *(f"results/store/{name}" for name in drawn.measurements()),
+        "mlp, digits, batch 32, 2 workers, 100 Mbit/s",
+        record["provenance"]["dataset"]["sha256"][:12],
+        record["provenance"]["environment"]["sha256"][:12],
+        "code 0.",
+        record["provenance"]["hosts"][0]["hostname"],
+    ):
+        assert leaf in answer.stdout, answer.stdout
+
+
+def test_verify_finds_everything_as_it_was(drawn):
+    answer = drawn.ddlbench("verify", f"{FIGURE}.svg")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert answer.stdout.endswith("all match\n")
+
+
+def test_verify_names_the_measurement_of_which_one_byte_was_changed(drawn_copy):
+    name, content = max(drawn_copy.measurements().items())
+    place = content.index(b'"step_times_ms":[[') + 20
+    changed = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+    (drawn_copy.root / "results/store" / name).write_bytes(changed)
+    answer = drawn_copy.ddlbench("verify", f"{FIGURE}.svg")
+    assert answer.returncode == 1
+    assert f"results/store/{name}: " in answer.stdout
+    assert re.search(r"1 does not match$", answer.stdout.strip())
+
+
+@pytest.mark.parametrize(
+    ("module", "rules"),
+    [
+        ("figures/theme.py", {"tiny2000_fig1"}),
+        ("measurements/statistics.py", {"table", "tiny2000_fig1"}),
+        ("network/shaping.py", {"measure", "table", "tiny2000_fig1"}),
+        ("cli.py", set()),
+    ],
+)
+def test_changed_code_makes_again_what_it_decides_and_nothing_else(drawn_copy, module, rules):
+    with open(drawn_copy.root / "src/ddlbench" / module, "a") as file:
+        file.write("# changed\n")
+    assert would_run(drawn_copy, "tiny2000_fig1") == rules
+
+
+def test_a_figure_is_drawn_again_without_measuring(drawn_copy):
+    for file in (drawn_copy.root / "results").glob("*/tiny2000_fig1.*"):
+        file.unlink()
+    before = drawn_copy.measurements()
+    drawn_copy.run("tiny2000_fig1")
+    assert drawn_copy.measurements() == before
+    assert (drawn_copy.root / f"{FIGURE}.svg").exists()
+
+
+def test_a_larger_grid_measures_its_new_points_only(drawn_copy):
+    before = drawn_copy.measurements()
+    study = copy.deepcopy(TINY_STUDY)
+    study["grids"]["bandwidth"]["bandwidth_mbit"] = [100, 200, 400]
+    drawn_copy.configure(study=study)
+    drawn_copy.run("tiny2000_fig1")
+    after = drawn_copy.measurements()
+    assert before.items() <= after.items()
+    new = [record for record in drawn_copy.records() if record["point"]["bandwidth_mbit"] == 200]
+    assert len(after) - len(before) == len(new) == 2
+    with open(drawn_copy.root / f"{FIGURE}.csv") as file:
+        assert [float(row["bandwidth_mbit"]) for row in csv.DictReader(file)] == [100, 200, 400]
+
+
+def test_fresh_measures_again_and_keeps_the_old_measurements(drawn_copy):
+    before = drawn_copy.measurements()
+    drawn_copy.run("tiny2000_fig1", "--config", "fresh=true")
+    after = drawn_copy.measurements()
+    assert before.items() <= after.items()
+    assert len(after) == 2 * len(before)
+    manifest = (drawn_copy.root / drawn_copy.manifest("bandwidth")).read_text()
+    assert not any(name in manifest for name in before)
+    assert would_run(drawn_copy, "tiny2000_fig1") == set()
