@@ -1,8 +1,8 @@
 """The delay process: holds each forwarded packet of a host back for that host's latency.
 
-It binds one NFQUEUE a host and gives the verdict when the time has come; the packets themselves never leave the kernel.
-Its input is lines of JSON, a list of one delay in nanoseconds for each queue; each line is answered with `ok`. Should it
-die, the queues are dead too, not free: a link never gets faster than it was told to be.
+It binds one NFQUEUE a host and gives the verdict when the time has come; the packets themselves never leave the
+kernel. Its input is lines of JSON, a list of one delay in nanoseconds for each queue; each is answered with `ok`.
+Should it die, the queues are dead too, not free: a link never gets faster than it was told to be.
 
     python -m ddlbench.network.delay QUEUES
 """

@@ -12,7 +12,7 @@ class Link:
     loss_percent: float = 0.0
 
     def dilated(self, factor: float) -> "Link":
-        """The link as it must be made when time runs `factor` times slower: less bandwidth, more latency, equal loss."""
+        """The link as it is made when time runs `factor` times slower: less bandwidth, more latency, equal loss."""
         return Link(self.bandwidth_mbit / factor, self.latency_ms * factor, self.loss_percent)
 
     def as_dict(self) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """The check of a link before anything measured on it counts: rate, round-trip time and loss of every host.
 
 All hosts are probed at once, each towards the next. Round trips are timed with UDP while the link is idle; then each
-host sends UDP as fast as its link takes it, and the router's counters tell what passed. Counted is what a frame takes on
-the wire (1,514 bytes for 1,472 of payload), however the kernel groups frames.
+host sends UDP as fast as its link takes it, and the router's counters tell what passed. Counted is what a frame takes
+on the wire (1,514 bytes for 1,472 of payload), however the kernel groups frames.
 """
 
 import select

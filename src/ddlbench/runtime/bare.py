@@ -13,7 +13,7 @@ def worker_argv(python: str, framework: str, control: str, rank: int) -> list[st
 
 
 def worker_environment(inherited: Mapping[str, str], *, threads: int, interface: str) -> dict[str, str]:
-    """The environment variables of a worker: our package, its threads, and the interface that Gloo and NCCL must use."""
+    """The environment variables of a worker: our package, its threads, and the interface for Gloo and NCCL."""
     kept = {
         name: value
         for name, value in inherited.items()

@@ -67,7 +67,8 @@ def check_sandbox(run: Callable[..., "subprocess.CompletedProcess[str]"] = subpr
             f"this machine allows no private sandbox for emulated hosts ({answer.stderr.strip()}). As root:\n"
             "  sysctl -w kernel.unprivileged_userns_clone=1                  (Debian)\n"
             "  sysctl -w kernel.apparmor_restrict_unprivileged_userns=0      (Ubuntu)\n"
-            "  or, in a container, start it with --security-opt seccomp=unconfined --cap-add SYS_ADMIN --cap-add NET_ADMIN"
+            "  or start the container that this is with\n"
+            "  --security-opt seccomp=unconfined --cap-add SYS_ADMIN --cap-add NET_ADMIN"
         )
 
 

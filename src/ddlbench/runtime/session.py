@@ -130,7 +130,7 @@ class Session:
         return record
 
     def _prepared(self, pending: PendingPoint) -> list[Message]:
-        """Hand the point to the workers; the first time they try a step each by itself, which warms up their caches too."""
+        """Hand the point to the workers; the first time, each tries a step by itself, which warms its caches too."""
         began = monotonic()
         seed = pending.point["seed"] + pending.repetitions
         prepared = self.group.prepare(pending.point, seed, with_trial=not pending.tried)
@@ -241,7 +241,7 @@ class Session:
 def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> None:
     """Measure the points in rounds until the stop rule is content with every point.
 
-    A round takes the links in random order, and on each link its points in random order: a new link costs warm-up steps.
+    A round takes the links in random order, and on each its points in random order: a new link costs warm-up steps.
     """
     order = random.Random(session.job["measure"]["seed"])
     while todo := [each for each in pending if not each.settled]:

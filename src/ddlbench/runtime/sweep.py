@@ -1,8 +1,8 @@
-"""From a run of the plan to its manifest: what the store lacks is measured, in one session for all runs that can share it.
+"""From a run to its manifest: what the store lacks is measured, in one session for all runs that can share it.
 
-Snakemake has one job for each (grid, run), so that a figure needs its own points only. Where one invocation wants several
-grids of a study, the first job of a worker group measures the points of all of them while the group lives; the others
-find theirs in the store (see `ddlbench.runtime.invocation`).
+Snakemake has one job for each (grid, run), so that a figure needs its own points only. Where one invocation wants
+several grids of a study, the first job of a worker group measures the points of all of them while the group lives; the
+others find theirs in the store (see `ddlbench.runtime.invocation`).
 """
 
 import json
@@ -225,8 +225,8 @@ class _Desk:
         if status != 0:
             kept = sum(not self.is_pending(point, run) for point in run.points)
             raise DdlbenchError(
-                f"run {run.id} failed (exit status {status}); {kept} of its {len(run.points)} points are done, and every "
-                f"complete repetition is kept.\n  Logs: {logs}\n  The same command starts again where it stopped."
+                f"run {run.id} failed (exit status {status}); {kept} of its {len(run.points)} points are done, and "
+                f"every complete repetition is kept.\n  Logs: {logs}\n  The same command starts again where it stopped."
             )
 
     def _lacking(self, key: str) -> int:

@@ -4,7 +4,7 @@
 
 It is told what to do over the control socket (see `channel`):
     build    make the DDP models, once, while the links are open
-    prepare  take a point: fresh parameters, its batches; on trial, one step without communication, to see whether it fits
+    prepare  take a point: fresh parameters, its batches; on trial, a step without communication shows whether it fits
     train    some steps, each timed
     conclude hash the parameters and, if asked, evaluate the test set
     stop
