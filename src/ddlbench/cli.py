@@ -144,10 +144,13 @@ def _headline(rows: Sequence[Row], figure: Mapping[str, Any], most: int = 4) -> 
     `training_time_s at bandwidth_mbit 400 and 2000: mlp 66.1 [64.9, 67.0] and 35.2 [34.8, 35.9]; conv1 ...`.
     """
     x, y = str(figure.get("x")), str(figure.get("y"))
+    if rows and y not in rows[0]:
+        y = f"{y.removesuffix('_s')}_ms"  # a figure may show seconds as milliseconds
     lines: dict[str, dict[str, Row]] = {}
     for row in rows:
         if row.get(x) and row.get(y):
             name = row.get("series") or row.get(str(figure.get("lines"))) or ""
+            name = f"{figure.get('lines')} {name}" if name.isdigit() else name
             lines.setdefault(name, {})[row[x]] = row
     places = sorted({place: None for line in lines.values() for place in line}, key=_sort_key)
     ends = list(dict.fromkeys([*places[:1], *places[-1:]]))

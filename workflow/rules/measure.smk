@@ -23,7 +23,7 @@ rule measure:
         "logs/runs/{study}/{run}/sweep.log",
     conda:
         "../envs/driver.yaml"
-    threads: workflow.cores
+    threads: 1024  # as many as there are
     params:
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
         measure=lambda wildcards: dict(sorted(PLAN.settings["measure"].items())),

@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import ndimage
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 from ddlbench.datasets.arrays import Arrays, Shape, shape_words
 from ddlbench.errors import DdlbenchError
@@ -24,6 +21,10 @@ LEVELS = 16
 
 def read(settings: Mapping[str, Any], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
     """Images enlarged bilinearly to 24x24 and framed to 28x28, 0 to 255; split 1,437 to 360, stratified."""
+    from scipy import ndimage
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
     if shape != SHAPE:
         raise DdlbenchError(f"the data set digits has images of 28x28x1, not {shape_words(shape)}")
     digits = load_digits()

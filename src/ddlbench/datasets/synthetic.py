@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import ndimage
 
 from ddlbench.datasets.arrays import CLASSES, Arrays, Shape, shape_words
 from ddlbench.errors import DdlbenchError
@@ -42,6 +41,8 @@ def _patterns(random: np.random.Generator, shape: Shape) -> np.ndarray[Any, np.d
     """A smooth pattern a class, [classes, h, w, c], grey levels 64 to 192."""
     height, width, channels = shape
     coarse = random.uniform(64, 192, (CLASSES, PATTERN, PATTERN, channels)).astype(np.float32)
+    from scipy import ndimage
+
     factors = (1, height / PATTERN, width / PATTERN, 1)
     return np.asarray(
         ndimage.zoom(coarse, factors, order=1, mode="nearest", grid_mode=True), dtype=np.float32
