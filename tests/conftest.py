@@ -113,6 +113,18 @@ def snakemake(folder: Path, *arguments: str, **options: Any) -> "subprocess.Comp
     )
 
 
+def dry_run(folder: Path, *arguments: str) -> dict[str, int]:
+    """How many jobs of each rule Snakemake would run in `folder`."""
+    answer = snakemake(folder, *arguments, "--dry-run", "--cores", "2", "--quiet", "rules")
+    assert answer.returncode == 0, answer.stderr
+    lines = (answer.stdout + answer.stderr).splitlines()
+    if any(line.startswith("Nothing to be done") for line in lines):
+        return {}
+    table = lines[lines.index("Job stats:") + 3 :]
+    counts = dict(line.split() for line in table[: table.index("")])
+    return {rule: int(count) for rule, count in counts.items() if rule != "total"}
+
+
 def environment(folder: Path) -> dict[str, str]:
     """Environment variables for a process that works in `folder` with the package there."""
     return {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}

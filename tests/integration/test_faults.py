@@ -78,6 +78,29 @@ def test_a_killed_sweep_loses_only_the_repetition_in_flight(sweep, backends, vic
     )
 
 
+@pytest.mark.parametrize("reason", ["changed code", "fresh"])
+def test_a_figure_is_not_left_as_it_was_when_measuring_it_again_was_cut_short(drawn_copy, reason):
+    before = drawn_copy.measurements()
+    if reason == "fresh":
+        started = drawn_copy.start("tiny2000_fig1", "--config", "fresh=true")
+    else:
+        with open(drawn_copy.root / "src/ddlbench/network/shaping.py", "a") as file:
+            file.write("# changed\n")
+        started = drawn_copy.start("tiny2000_fig1")
+    assert eventually(lambda: len(drawn_copy.measurements()) > len(before) or started.poll() is not None)
+    os.kill(the(drawn_copy.root, "torch_worker"), signal.SIGKILL)
+    assert started.wait(60) != 0, drawn_copy.said
+
+    drawn_copy.run("tiny2000_fig1")
+    after = drawn_copy.measurements()
+    assert before.items() <= after.items()
+    assert len(after) == 2 * len(before)
+    manifest = (drawn_copy.root / drawn_copy.manifest("bandwidth")).read_text()
+    assert {name for name in after if name in manifest} == after.keys() - before.keys()
+    assert drawn_copy.ddlbench("verify").returncode == 0
+    assert "Nothing to be done" in drawn_copy.run("tiny2000_fig1")
+
+
 def test_a_damaged_measurement_is_named_set_aside_and_measured_again(drawn_copy):
     manifest = drawn_copy.root / drawn_copy.manifest("bandwidth")
     before = drawn_copy.measurements()

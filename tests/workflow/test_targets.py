@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import REPOSITORY, copy_of_the_repository, snakemake
+from conftest import REPOSITORY, copy_of_the_repository, dry_run, snakemake
 from ddlbench.plan import load
 
 FIGURES = list(load(REPOSITORY / "config/config.yaml", REPOSITORY).figures)
@@ -15,16 +15,6 @@ FIGURES = list(load(REPOSITORY / "config/config.yaml", REPOSITORY).figures)
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The repository as somebody has it who has just cloned it."""
     return copy_of_the_repository(tmp_path_factory.mktemp("clone") / "ddlbench")
-
-
-def dry_run(checkout: Path, *arguments: str) -> dict[str, int]:
-    """How many jobs of each rule would run."""
-    answer = snakemake(checkout, *arguments, "--dry-run", "--cores", "2", "--quiet", "rules")
-    assert answer.returncode == 0, answer.stderr
-    lines = (answer.stdout + answer.stderr).splitlines()
-    table = lines[lines.index("Job stats:") + 3 :]
-    counts = dict(line.split() for line in table[: table.index("")])
-    return {rule: int(count) for rule, count in counts.items()}
 
 
 @pytest.mark.parametrize("figure", FIGURES)

@@ -31,6 +31,7 @@ from ddlbench.workers.channel import Channel, Message
 from ddlbench.workers.torch_models import MODELS
 
 Arrays = dict[str, torch.Tensor]
+MEAN, SPREAD = 0.1307, 0.3081  # of MNIST's pixels between 0 and 1, as PyTorch's own example has them
 
 
 class Point:
@@ -163,7 +164,7 @@ class Worker:
         return self.models[name, shape]
 
     def dataset(self, name: str, shape: tuple[int, ...]) -> Arrays:
-        """Images [n, c, h, w] as numbers between -1 and 1 and labels [n], of the training and the test set."""
+        """Images [n, c, h, w] as numbers around 0 and labels [n], of the training and the test set."""
         key = f"{name}-{'x'.join(map(str, shape))}"
         if key not in self.loaded:
             with np.load(self.paths[key], allow_pickle=False) as arrays:
@@ -215,8 +216,10 @@ class Worker:
 
 
 def as_input(images: np.ndarray) -> torch.Tensor:
-    """Images of bytes [n, h, w, c] as the models take them: [n, c, h, w], numbers between -1 and 1."""
-    return torch.from_numpy(images.transpose(0, 3, 1, 2).astype(np.float32, order="C") / 127.5 - 1)
+    """Images of bytes [n, h, w, c] as the models take them: [n, c, h, w], with about MNIST's mean 0 and spread 1."""
+    return torch.from_numpy(
+        (images.transpose(0, 3, 1, 2).astype(np.float32, order="C") / 255 - MEAN) / SPREAD
+    )
 
 
 def as_labels(labels: np.ndarray) -> torch.Tensor:

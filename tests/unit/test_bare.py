@@ -1,0 +1,38 @@
+"""How a worker without a container is started."""
+
+from pathlib import Path
+
+from ddlbench.runtime.bare import package_root, worker_argv, worker_environment
+
+
+def test_the_command_of_a_torch_worker():
+    assert worker_argv("/env/bin/python", "torch", "/run/control", 3) == [
+        "/env/bin/python",
+        "-m",
+        "ddlbench.workers.torch_worker",
+        "/run/control",
+        "3",
+    ]
+
+
+def test_a_worker_has_its_threads_its_interface_and_our_package():
+    environment = worker_environment({}, threads=2, interface="eth0")
+    assert environment["OMP_NUM_THREADS"] == "2"
+    assert environment["GLOO_SOCKET_IFNAME"] == environment["NCCL_SOCKET_IFNAME"] == "eth0"
+    assert (Path(environment["PYTHONPATH"]) / "ddlbench/workers/torch_worker.py").exists()
+
+
+def test_what_the_shell_has_set_reaches_no_worker_but_for_what_a_program_needs():
+    shell = {
+        "PATH": "/bin",
+        "HOME": "/home/me",
+        "OMP_NUM_THREADS": "64",
+        "PYTHONPATH": "/mine",
+        "TOKEN": "secret",
+    }
+    environment = worker_environment(shell, threads=1, interface="lo")
+    assert environment["PATH"] == "/bin"
+    assert environment["HOME"] == "/home/me"
+    assert environment["OMP_NUM_THREADS"] == "1"
+    assert environment["PYTHONPATH"] == package_root()
+    assert "TOKEN" not in environment

@@ -1,0 +1,83 @@
+"""Where emulated hosts lie on a machine's cores, and the time dilation that follows."""
+
+import pytest
+
+from ddlbench.errors import ConfigError
+from ddlbench.network.hosts import GIB, MEMORY_SHARE, place
+
+PLENTY = 1000 * GIB
+
+
+def placed(workers, cores, *, vcpus=1, count=None, memory_gb=4.0, available=PLENTY, dilation="auto"):
+    return place(
+        workers,
+        vcpus=vcpus,
+        memory_gb=memory_gb,
+        host_count=count or workers,
+        cores=list(range(cores)),
+        available_memory_bytes=available,
+        dilation=dilation,
+    )
+
+
+def cores_of(placement):
+    return [host.cores for host in placement.hosts]
+
+
+def test_hosts_that_all_fit_have_cores_of_their_own_and_time_is_not_dilated():
+    placement = placed(2, 4, vcpus=2)
+    assert cores_of(placement) == [(0, 1), (2, 3)]
+    assert [host.threads for host in placement.hosts] == [2, 2]
+    assert placement.dilation == 1
+
+
+def test_hosts_of_several_cores_that_do_not_fit_get_one_core_each_and_time_is_dilated():
+    placement = placed(2, 2, vcpus=2)
+    assert cores_of(placement) == [(0,), (1,)]
+    assert placement.dilation == 2
+
+
+def test_more_hosts_than_cores_share_them_and_time_is_dilated_by_how_many_share_one():
+    placement = placed(4, 2)
+    assert cores_of(placement) == [(0,), (0,), (1,), (1,)]
+    assert placement.dilation == 2
+    assert placed(3, 2).dilation == 2
+    assert placed(8, 2, vcpus=4).dilation == 16
+
+
+def test_a_small_group_of_a_study_whose_hosts_do_not_all_fit_computes_on_one_core_a_host_too():
+    alone, pair = placed(1, 4, vcpus=4, count=4), placed(2, 4, vcpus=4, count=4)
+    assert cores_of(alone) == [(0,)]
+    assert alone.dilation == pair.dilation == 4  # so that one host and two compare
+
+
+def test_a_dilation_can_be_asked_for():
+    placement = placed(2, 2, dilation=2)
+    assert cores_of(placement) == [(0,), (0,)]
+    assert placement.dilation == 2
+
+
+@pytest.mark.parametrize("dilation", [1.5, 3, 0.5])
+def test_a_dilation_that_cannot_be_had_is_refused_with_those_that_can(dilation):
+    with pytest.raises(
+        ConfigError, match=r"cannot be had with 2 hosts of 1 vCPU on 2 cores \(possible are auto, 1, 2\)"
+    ):
+        placed(2, 2, dilation=dilation)
+
+
+def test_hosts_have_names_and_addresses_of_their_own():
+    hosts = placed(3, 4).hosts
+    assert [host.name for host in hosts] == ["h1", "h2", "h3"]
+    assert [host.address for host in hosts] == ["10.66.0.1", "10.66.0.2", "10.66.0.3"]
+
+
+def test_a_host_has_the_memory_of_the_study_where_there_is_enough():
+    placement = placed(2, 2, memory_gb=7.5)
+    assert {host.memory_bytes for host in placement.hosts} == {int(7.5 * GIB)}
+    assert not placement.memory_reduced
+
+
+def test_hosts_share_what_memory_there_is_and_that_is_told():
+    placement = placed(4, 4, memory_gb=8, available=8 * GIB)
+    assert {host.memory_bytes for host in placement.hosts} == {int(8 * GIB * MEMORY_SHARE / 4)}
+    assert placement.memory_reduced
