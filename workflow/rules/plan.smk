@@ -12,12 +12,15 @@ sys.path.insert(0, f"{workflow.basedir}/src")
 from ddlbench import modules
 from ddlbench.errors import DdlbenchError
 from ddlbench.plan import load
-from ddlbench.runtime.invocation import announce, stamp
+from ddlbench.runtime.invocation import announce, clear_locks_of_the_dead, stamp
 
 try:
     PLAN = load(config, Path(workflow.basedir))
 except DdlbenchError as error:
     raise WorkflowError(str(error))
+
+if workflow.is_main_process and not workflow.dryrun:
+    clear_locks_of_the_dead()
 
 RESULTS = PLAN.settings["results"]
 INVOCATION = f"{RESULTS}/.invocation.json"
