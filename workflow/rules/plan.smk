@@ -13,6 +13,7 @@ from ddlbench import modules
 from ddlbench.errors import DdlbenchError
 from ddlbench.plan import load
 from ddlbench.runtime.invocation import announce, clear_locks_of_the_dead, stamp
+from ddlbench.runtime.orphans import remove_orphans
 
 try:
     PLAN = load(config, Path(workflow.basedir))
@@ -21,6 +22,7 @@ except DdlbenchError as error:
 
 if workflow.is_main_process and not workflow.dryrun:
     clear_locks_of_the_dead()
+    remove_orphans(PLAN)
 
 RESULTS = PLAN.settings["results"]
 INVOCATION = f"{RESULTS}/.invocation.json"

@@ -248,7 +248,10 @@ def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> 
         order.shuffle(todo)
         links = list(dict.fromkeys(each.link for each in todo))
         for each in sorted(todo, key=lambda each: links.index(each.link)):
-            record = session.measure(each)
+            try:
+                record = session.measure(each)
+            except DdlbenchError as error:
+                raise DdlbenchError(f"{each.words}, repetition {each.repetitions + 1}: {error}") from error
             each.repetitions += 1
             if record["status"] == "measured":
                 each.values.append(step_time_ms(record) or 0.0)

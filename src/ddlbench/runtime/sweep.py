@@ -189,8 +189,6 @@ class _Desk:
             and each.key == run.key
             and self.placement(each).dilation == self.placement(run).dilation
         }
-        for dataset in {point.dataset_key for point in mine.values()}:
-            check(self.materials.datasets[dataset], self.datasets[dataset]["provenance"]["sha256"])
         elsewhere = sum(max(1, self._lacking(key)) for key in numbers if key not in mine)
         placement = self.placement(run)
         settings = self.plan.settings
@@ -234,7 +232,10 @@ class _Desk:
 
     def _so_far(self, key: str) -> dict[str, Any]:
         records = [record for _, record in self.store.measurements(key)]
-        return {"values": _values(records), "repetitions": len(records)}
+        upcoming = (
+            max((record["repetition"] for record in records), default=-1) + 1
+        )  # its seed is not used yet
+        return {"values": _values(records), "repetitions": upcoming}
 
 
 def _values(records: Iterable[Mapping[str, Any]]) -> list[float]:
@@ -242,8 +243,9 @@ def _values(records: Iterable[Mapping[str, Any]]) -> list[float]:
 
 
 def _dataset(key: str, path: Path) -> dict[str, Any]:
-    """What is known of a data set's file from its sidecar."""
+    """What is known of a data set's file from its sidecar, which it must match."""
     sidecar = json.loads(path.with_name(f"{path.name}.prov.json").read_text())
+    check(path, sidecar["sha256"])
     return {
         "path": str(path.resolve()),
         "train_images": sidecar["parameters"]["train_images"],

@@ -1,0 +1,29 @@
+"""Results that have lost what they were made from, as when measuring them again was cut short.
+
+Snakemake takes a figure for up to date although its manifest is gone. A result that stands on nothing goes too, and so
+it is made again; measurements are never touched.
+"""
+
+from pathlib import Path
+
+from ddlbench.plan import Plan
+
+
+def remove_orphans(plan: Plan) -> None:
+    """Remove each manifest, table and figure of which something that it was made from does not exist."""
+    results = Path(plan.settings["results"])
+    for figure in plan.figures.values():
+        manifests = []
+        for run in plan.runs_of(figure.name):
+            manifest = results / "runs" / run.study / f"{run.id}.json"
+            keys = {point.dataset_key for point in plan.measurable_points(run.id)}
+            _remove_unless(manifest, [results / "datasets" / f"{key}.npz" for key in keys])
+            manifests.append(manifest)
+        table = results / "tables" / f"{figure.name}.csv"
+        _remove_unless(table, manifests)
+        _remove_unless(results / "figures" / f"{figure.name}.svg", [table])
+
+
+def _remove_unless(file: Path, sources: list[Path]) -> None:
+    if not all(source.exists() for source in sources):
+        file.unlink(missing_ok=True)
