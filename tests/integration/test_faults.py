@@ -88,6 +88,7 @@ def test_a_figure_is_not_left_as_it_was_when_measuring_it_again_was_cut_short(dr
             file.write("# changed\n")
         started = drawn_copy.start("tiny2000_fig1")
     assert eventually(lambda: len(drawn_copy.measurements()) > len(before) or started.poll() is not None)
+    assert started.poll() is None, drawn_copy.said
     os.kill(the(drawn_copy.root, "torch_worker"), signal.SIGKILL)
     assert started.wait(60) != 0, drawn_copy.said
 

@@ -14,6 +14,7 @@ from ddlbench.plan.yaml_file import read_yaml
 
 LINKS = "config/links.yaml"
 MOST_SHOWN = 30  # problems in one message
+SWITCHES = {"true": True, "false": False}
 
 
 def load(config: Mapping[str, Any] | Path, root: Path, source: str = "config/config.yaml") -> Plan:
@@ -26,6 +27,10 @@ def load(config: Mapping[str, Any] | Path, root: Path, source: str = "config/con
     if isinstance(config, Path):
         source = str(config.relative_to(root)) if config.is_relative_to(root) else str(config)
         config = read_yaml(config, root)
+    if (
+        isinstance(config, Mapping) and config.get("fresh") in SWITCHES
+    ):  # as Snakemake's --config passes it on
+        config = {**config, "fresh": SWITCHES[str(config["fresh"])]}
     rules = schemas(root)
     links = read_yaml(root / LINKS, root)
     available = {path.stem: path for path in sorted((root / "config" / "studies").glob("*.yaml"))}
