@@ -27,10 +27,8 @@ def load(config: Mapping[str, Any] | Path, root: Path, source: str = "config/con
     if isinstance(config, Path):
         source = str(config.relative_to(root)) if config.is_relative_to(root) else str(config)
         config = read_yaml(config, root)
-    if (
-        isinstance(config, Mapping) and config.get("fresh") in SWITCHES
-    ):  # as Snakemake's --config passes it on
-        config = {**config, "fresh": SWITCHES[str(config["fresh"])]}
+    if isinstance(config, Mapping) and (fresh := str(config.get("fresh"))) in SWITCHES:
+        config = {**config, "fresh": SWITCHES[fresh]}  # as Snakemake's --config passes it on
     rules = schemas(root)
     links = read_yaml(root / LINKS, root)
     available = {path.stem: path for path in sorted((root / "config" / "studies").glob("*.yaml"))}
