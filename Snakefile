@@ -25,6 +25,22 @@ rule all_figures:
         expand("{results}/figures/{figure}.svg", results=RESULTS, figure=list(PLAN.figures)),
 
 
+# What looks like a figure's name and is none.
+rule no_such_figure:
+    input:
+        lambda wildcards: no_such_figure(wildcards.name),
+    output:
+        "{name}",
+    log:
+        "logs/{name}.log",
+    wildcard_constraints:
+        name="[a-z]+[0-9]{4}_[A-Za-z0-9_]+",
+    conda:
+        "workflow/envs/driver.yaml"
+    shell:
+        "exit 1"
+
+
 include: "workflow/rules/environments.smk"
 include: "workflow/rules/datasets.smk"
 include: "workflow/rules/measure.smk"

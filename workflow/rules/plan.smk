@@ -10,15 +10,23 @@ os.environ.update(PYTHONPATH=f"{workflow.basedir}/src")
 sys.path.insert(0, f"{workflow.basedir}/src")
 
 from ddlbench import modules
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.plan import load
 from ddlbench.runtime.invocation import announce, clear_locks_of_the_dead, stamp
 from ddlbench.runtime.orphans import remove_orphans
 
+sources = dict.fromkeys(map(os.path.relpath, [*workflow.configfiles, *workflow.overwrite_configfiles]))
 try:
-    PLAN = load(config, Path(workflow.basedir))
+    PLAN = load(config, Path(workflow.basedir), source=" with ".join(map(str, sources)))
 except DdlbenchError as error:
     raise WorkflowError(str(error))
+
+
+def no_such_figure(name):
+    """Refuse a target that looks like a figure's name, with the nearest that is one."""
+    print(f"there is no figure {name!r}{nearest(name, PLAN.figures)}", file=sys.stderr)
+    sys.exit(2)
+
 
 if workflow.is_main_process and not workflow.dryrun:
     clear_locks_of_the_dead()

@@ -18,6 +18,7 @@ from ddlbench.network.shaping import Backend, Port, choose_backend
 
 _GATEWAY = "169.254.1.1"
 _LINK_SCOPE = 253
+_RTO_MIN = 13  # its number among the metrics of a route (linux/rtnetlink.h)
 _SOCKET_BUFFER_BYTES = 128 << 20
 RTO_MIN_MS = 200  # the kernel's default, which time dilation must stretch too
 
@@ -38,7 +39,11 @@ class Star:
             _write("/proc/sys/net/ipv4/ip_forward", "1")
             router = self._cleanup.enter_context(IPRoute())
             router.link("set", index=1, state="up")
-            metrics = {"cc_algo": congestion_control, "rto_min": round(RTO_MIN_MS * dilation)}
+            metrics = {
+                "cc_algo": congestion_control,
+                "rto_min": round(RTO_MIN_MS * dilation),
+                "lock": 1 << _RTO_MIN,  # TCP heeds this one only if it is locked
+            }
             ports = [
                 self._add_host(router, number, address, metrics)
                 for number, address in enumerate(addresses, 1)
