@@ -94,7 +94,7 @@ def _pairs(our_group: Ours, plain: Torchrun, model: str, job: dict[str, Any]) ->
     steps = steps_for(job["block_s"], our_group.step_times_ms(model, BATCH_SIZE, 10))
 
     def our_ms() -> float:
-        return mean(our_group.step_times_ms(model, BATCH_SIZE, steps))
+        return mean(our_group.step_times_ms(model, BATCH_SIZE, steps + 1)[1:])
 
     def plain_ms() -> float:
         return mean(plain.step_times_ms(steps + 1)[1:])

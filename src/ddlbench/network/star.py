@@ -5,6 +5,7 @@ sandbox: see `ddlbench.runtime.sandbox`). Addresses are /32 and routed, so that 
 address. When the process ends, by SIGKILL too, the kernel removes all of it.
 """
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -57,10 +58,12 @@ class Star:
 
     def _add_host(self, router: IPRoute, number: int, address: str, metrics: dict[str, object]) -> Port:
         namespace = new_network_namespace()
+        self._cleanup.callback(os.close, namespace)
         self.namespaces.append(namespace)
         name = f"p{number}"
         router.link("add", ifname=name, kind="veth", peer={"ifname": "eth0", "net_ns_fd": namespace})
         outer = router.link_lookup(ifname=name)[0]
+        self._cleanup.callback(router.link, "del", index=outer)
         router.link("set", index=outer, state="up")
         router.addr("add", index=outer, address=_GATEWAY, prefixlen=32)
         router.route("add", dst=f"{address}/32", oif=outer, scope=_LINK_SCOPE)

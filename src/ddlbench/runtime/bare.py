@@ -13,7 +13,11 @@ def worker_argv(python: str, framework: str, control: str, rank: int) -> list[st
 
 
 def worker_environment(inherited: Mapping[str, str], *, threads: int, interface: str) -> dict[str, str]:
-    """The environment variables of a worker: our package, its threads, and the interface for Gloo and NCCL."""
+    """The environment variables of a worker: our package, its threads, and the interface for Gloo and NCCL.
+
+    The C library keeps what a step has freed: given back to the kernel, it would come back page by page in the next
+    one, which costs up to a third of a step, and not always (PyTorch's tuning guide advises such allocators too).
+    """
     kept = {
         name: value
         for name, value in inherited.items()
@@ -23,6 +27,8 @@ def worker_environment(inherited: Mapping[str, str], *, threads: int, interface:
         "PYTHONPATH": package_root(),
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(threads),
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
         "GLOO_SOCKET_IFNAME": interface,
         "NCCL_SOCKET_IFNAME": interface,
     }
