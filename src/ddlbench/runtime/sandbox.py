@@ -7,7 +7,7 @@ namespaces and all that is in them go with the last process.
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import IO
 
 from ddlbench.errors import DdlbenchError
@@ -53,11 +53,11 @@ def run_sandboxed(module: str, arguments: Sequence[str], *, stderr: IO[bytes] | 
         process.wait()
 
 
-def check_sandbox(run: Callable[..., "subprocess.CompletedProcess[str]"] = subprocess.run) -> None:
+def check_sandbox() -> None:
     """Raise DdlbenchError, with what to do, where this machine allows no sandbox."""
     argv = sandboxed(["true"], as_root=_may_unshare_as_root())
     try:
-        answer = run(argv, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S)
+        answer = subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S)
     except FileNotFoundError as error:
         raise DdlbenchError(
             "unshare is not installed; it comes with the Debian package util-linux"
