@@ -163,6 +163,7 @@ def _call(
     last: deque[str] = deque(maxlen=_TOLD_LINES)
     unset = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
     variables = {name: value for name, value in os.environ.items() if name not in unset}
+    started = monotonic()
     process = subprocess.Popen(
         command,
         env=variables | {"PYTHONUNBUFFERED": "1"},
@@ -175,7 +176,6 @@ def _call(
     )
     timer = Timer(timeout_s, process.kill)
     timer.start()
-    started = monotonic()
     try:
         assert process.stdout is not None
         for line in process.stdout:
