@@ -21,7 +21,9 @@ def main(name: str, dataset: str, batch_size: int) -> None:
     rank, workers = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(1)
     with np.load(dataset) as arrays:
-        images = torch.from_numpy(arrays["train_images"]).permute(0, 3, 1, 2).contiguous() / 127.5 - 1
+        # clone, as DataLoader's stacking does: with one channel, contiguous() would leave it "channels last" by accident
+        pixels = torch.from_numpy(arrays["train_images"]).permute(0, 3, 1, 2)
+        images = pixels.clone(memory_format=torch.contiguous_format) / 127.5 - 1
         labels = torch.from_numpy(arrays["train_labels"].astype(np.int64))
     channels, height, width = images.shape[1:]
     model = DistributedDataParallel(MODELS[name]((height, width, channels)))
