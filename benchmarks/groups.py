@@ -19,7 +19,8 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import Host, Placement, place
 from ddlbench.network.namespaces import enter
 from ddlbench.network.star import Star
-from ddlbench.runtime.bare import worker_argv, worker_environment
+from ddlbench.runtime.bare import workers_argv, workers_environment
+from ddlbench.runtime.fork_server import ForkServer
 from ddlbench.runtime.group import Launch, Timeouts, WorkerGroup
 from ddlbench.runtime.processes import die_with_parent
 
@@ -105,13 +106,7 @@ def ours(
         control = Path(folder) / "control"
         hosts = placement.hosts
         launches = [
-            Launch(
-                worker_argv(python, "torch", str(control), rank),
-                worker_environment(os.environ, threads=host.threads, interface="eth0"),
-                host,
-                star.namespaces[rank],
-                Path(folder) / f"rank{rank}.log",
-            )
+            Launch(host, star.namespaces[rank], Path(folder) / f"rank{rank}.log")
             for rank, host in enumerate(hosts)
         ]
         jobs = [
@@ -126,9 +121,13 @@ def ours(
             }
             for rank, host in enumerate(hosts)
         ]
-        with WorkerGroup(
-            launches, jobs, control=control, timeouts=TIMEOUTS, check=star.backend.check
-        ) as group:
+        environment = workers_environment(os.environ, threads=hosts[0].threads, interface="eth0")
+        with (
+            ForkServer(workers_argv(python, "torch"), environment, log=Path(folder) / "log") as server,
+            WorkerGroup(
+                server, launches, jobs, control=control, timeouts=TIMEOUTS, check=star.backend.check
+            ) as group,
+        ):
             group.build([(model, [28, 28, 1]) for model in models])
             yield Ours(group)
 
@@ -162,7 +161,7 @@ class Torchrun:
                 self._agents.append(
                     subprocess.Popen(
                         argv,
-                        env=worker_environment(os.environ, threads=host.threads, interface="eth0"),
+                        env=workers_environment(os.environ, threads=host.threads, interface="eth0"),
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,
@@ -179,6 +178,12 @@ class Torchrun:
             agent.stdin.write(f"{steps}\n")
             agent.stdin.flush()
         return _slowest([self._answer(rank) for rank in range(len(self._agents))])
+
+    def give_up(self) -> None:
+        """Wait until torchrun has noticed by itself that the script has failed, and has ended."""
+        for agent in self._agents:
+            agent.wait(_STOP_S)
+        self._agents.clear()
 
     def finish(self) -> None:
         """Let the script and torchrun end by themselves; raises DdlbenchError where they fail."""

@@ -21,7 +21,7 @@ def main(name: str, dataset: str, batch_size: int) -> None:
     rank, workers = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(1)
     with np.load(dataset) as arrays:
-        # clone, as DataLoader's stacking does: with one channel, contiguous() would leave it "channels last" by accident
+        # clone lays images out as a DataLoader does; contiguous() would leave one channel "last", by accident
         pixels = torch.from_numpy(arrays["train_images"]).permute(0, 3, 1, 2)
         images = pixels.clone(memory_format=torch.contiguous_format) / 127.5 - 1
         labels = torch.from_numpy(arrays["train_labels"].astype(np.int64))

@@ -5,7 +5,7 @@ sandboxes, launches, probes, steps), and after it the loop over a random subset 
 (workers; latency up to 40 ms, or more). The loop runs plain_ddp.py in the same emulated hosts (same code, pinning,
 dilation, shaped link), with as many steps as all repetitions of that point took, warm-up included. Its time runs from
 the start of the agents to the end of the last one; its hosts, links and data are given to it for free, and it probes
-nothing. Points that do not fit into a host's memory are ours alone.
+nothing. At a point that does not fit into a host's memory it tries one step, as we do, and dies.
 
 Our time for a point is its share of the sweep's wall time (`own_times_s`); all shares together are that wall time.
 """
@@ -38,12 +38,17 @@ from benchmarks.common import (
     spread,
 )
 from benchmarks.groups import Torchrun, placement_from, star_of
+from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import place
 from ddlbench.network.link import Link
 from ddlbench.plan import load, words
 from ddlbench.plan.yaml_file import read_yaml
 
-FIGURES = " ".join(f"anwar2021_fig{number}" for number in range(8, 16))
+FIGURES = " ".join(
+    name
+    for name in read_yaml(ROOT / "config" / "config.yaml", ROOT)["default_figures"]
+    if name.startswith("anwar2021")
+)
 AT_LEAST = 4.0
 SWEEP_TIMEOUT_S, POINT_TIMEOUT_S = 3600, 600
 
@@ -162,19 +167,19 @@ def _duration_s(record: Record) -> float:
 
 
 def measured_points(swept: Mapping[str, Any]) -> list[Record]:
-    """What was measured, a point each: id (fingerprint), point, dilation, steps of all repetitions, our time."""
+    """What was measured, a point each: id (fingerprint), point, whether it fits, steps of all repetitions, our time."""
     own_s = own_times_s(swept["records"], swept["sessions"], swept["wall_s"])
     points: dict[str, Record] = {}
     for record in swept["records"]:
-        if record["status"] == "measured":
-            new = {
-                "point": record["point"],
-                "words": words(record["point"]),
-                "dilation": record["dilation"],
-                "steps": 0,
-            }
-            known = points.setdefault(record["fingerprint"], new)
-            known["steps"] += record["warmup_steps"] + len(record["step_times_ms"][0])
+        new = {
+            "point": record["point"],
+            "words": words(record["point"]),
+            "dilation": record["dilation"],
+            "fits": record["status"] == "measured",
+            "steps": 0,
+        }
+        known = points.setdefault(record["fingerprint"], new)
+        known["steps"] += record["warmup_steps"] + len(record["step_times_ms"][0]) if known["fits"] else 1
     return [{"id": key, **point, "ours_s": own_s[key]} for key, point in points.items()]
 
 
@@ -250,11 +255,23 @@ def inside(job: Mapping[str, Any]) -> list[Record]:
                 batch_size=point["batch_size"],
                 port=port,
             ) as script:
-                step_times_ms = script.step_times_ms(each["steps"])
+                step_times_ms = _trained_ms(script, each)
             took_s = monotonic() - began
             say(f"{job['done']}: {each['words']}: {took_s:.1f} s (ours {each['ours_s']:.1f} s)")
             done.append({**each, "theirs_s": took_s, "their_steps_s": fsum(step_times_ms) / 1000})
     return done
+
+
+def _trained_ms(script: Torchrun, each: Record) -> list[float]:
+    """The step times; none where the point did not fit for us, and must not for torchrun either."""
+    if each["fits"]:
+        return script.step_times_ms(each["steps"])
+    try:
+        script.step_times_ms(each["steps"])
+    except DdlbenchError:
+        script.give_up()
+        return []
+    raise DdlbenchError(f"{each['words']}: this did not fit into our worker's memory, but into torchrun's")
 
 
 # ------------------------------------------------------------------------------------------------ both
@@ -268,9 +285,7 @@ def compare(swept: Mapping[str, Any], points: Sequence[Record], compared: Sequen
         "wall_s": swept["wall_s"],
         "sessions": swept["sessions"],
         "points": len(points),
-        "does_not_fit": len(
-            {each["fingerprint"] for each in swept["records"] if each["status"] != "measured"}
-        ),
+        "does_not_fit": sum(not each["fits"] for each in points),
         "compared": compared,
         "ours_s": ours_s,
         "theirs_s": theirs_s,

@@ -12,6 +12,8 @@ from typing import Any
 
 from ddlbench.errors import DdlbenchError
 
+_TAIL_LINES = 8
+
 
 def write_atomically(path: Path | str, data: bytes | str) -> None:
     """Replace `path` by `data` in one step; after any death it holds the old content or the new, never a part.
@@ -70,3 +72,9 @@ def sha256_json(value: Any) -> str:
 def canonical_json(value: Any) -> str:
     """`value` as JSON with sorted keys and no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log, indented, to follow a message."""
+    lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if log.exists() else []
+    return "".join(f"\n    {line}" for line in lines)

@@ -27,7 +27,8 @@ from ddlbench.network.link import Link
 from ddlbench.network.namespaces import enter, entered
 from ddlbench.network.probe import Tolerances, verify
 from ddlbench.network.star import Star
-from ddlbench.runtime.bare import worker_argv, worker_environment
+from ddlbench.runtime.bare import workers_argv, workers_environment
+from ddlbench.runtime.fork_server import ForkServer
 from ddlbench.runtime.group import Launch, Timeouts, WorkerGroup
 
 ADDRESSES = ["10.66.0.1", "10.66.0.2"]
@@ -240,14 +241,17 @@ def trainings(
     launches, jobs = [], []
     for rank in range(workers):
         host = Host(f"h{rank + 1}", "127.0.0.1", (cores[rank % len(cores)],), 1, int(memory_gb * 2**30))
-        control = str(Path.cwd() / f"control-{workers}")
-        argv = worker_argv(python, "torch", control, rank)
-        variables = worker_environment(os.environ, threads=1, interface="lo")
-        launches.append(Launch(argv, variables, host, None, Path(f"rank{rank}.log")))
+        launches.append(Launch(host, None, Path(f"rank{rank}.log")))
         job = {"rank": rank, "world_size": workers, "threads": 1, "devices": "cpu", "timeout_s": 120}
         jobs.append({**job, "rendezvous": "127.0.0.1:29500", "datasets": {"digits-28x28x1": dataset}})
     answers = []
-    with WorkerGroup(launches, jobs, control=Path.cwd() / f"control-{workers}", timeouts=LIMITS) as group:
+    variables = workers_environment(os.environ, threads=1, interface="lo")
+    with (
+        ForkServer(workers_argv(python, "torch"), variables, log=Path("fork_server.log")) as server,
+        WorkerGroup(
+            server, launches, jobs, control=Path.cwd() / f"control-{workers}", timeouts=LIMITS
+        ) as group,
+    ):
         models = sorted({point["model"] for point in points})
         group.build([(model, [28, 28, 1]) for model in models])
         for given in points:

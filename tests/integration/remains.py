@@ -73,7 +73,11 @@ def _link(process: int, name: str) -> str:
 
 
 def _command(process: int) -> str:
+    """Its name, which workers choose, and its command line."""
     try:
-        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+        name, arguments = (Path(f"/proc/{process}/{part}").read_bytes() for part in ("comm", "cmdline"))
     except OSError:
         return ""
+    return (
+        f"{name.decode().strip()} {arguments.replace(bytes(1), b' ').decode().strip()}" if arguments else ""
+    )

@@ -40,7 +40,7 @@ def in_the_middle(sweep: Pipeline) -> "subprocess.Popen[str]":
         ("snakemake --profile", None),  # the driver: nobody is left to say anything
         ("measure_run.py", [RUN]),
         (
-            "ddlbench.workers.torch_worker /run/ddlbench/control 1",
+            "ddlbench-rank1",
             [RUN, "rank 1 on host h2 died (SIGKILL) while "],
         ),
         ("ddlbench.network.delay", [RUN, "the delay process"]),
@@ -89,7 +89,7 @@ def test_a_figure_is_not_left_as_it_was_when_measuring_it_again_was_cut_short(dr
         started = drawn_copy.start("tiny2000_fig1")
     assert eventually(lambda: len(drawn_copy.measurements()) > len(before) or started.poll() is not None)
     assert started.poll() is None, drawn_copy.said
-    os.kill(the(drawn_copy.root, "torch_worker"), signal.SIGKILL)
+    os.kill(the(drawn_copy.root, "ddlbench-rank"), signal.SIGKILL)
     assert started.wait(60) != 0, drawn_copy.said
 
     drawn_copy.run("tiny2000_fig1")

@@ -1,22 +1,21 @@
-"""How a worker without a container is started."""
+"""How workers without a container are started."""
 
 from pathlib import Path
 
-from ddlbench.runtime.bare import package_root, worker_argv, worker_environment
+from ddlbench.runtime.bare import package_root, workers_argv, workers_environment
 
 
-def test_the_command_of_a_torch_worker():
-    assert worker_argv("/env/bin/python", "torch", "/run/control", 3) == [
+def test_the_command_from_which_torch_workers_are_forked():
+    assert workers_argv("/env/bin/python", "torch") == [
         "/env/bin/python",
         "-m",
+        "ddlbench.workers.fork_server",
         "ddlbench.workers.torch_worker",
-        "/run/control",
-        "3",
     ]
 
 
 def test_a_worker_has_its_threads_its_interface_and_our_package():
-    environment = worker_environment({}, threads=2, interface="eth0")
+    environment = workers_environment({}, threads=2, interface="eth0")
     assert environment["OMP_NUM_THREADS"] == "2"
     assert environment["GLOO_SOCKET_IFNAME"] == environment["NCCL_SOCKET_IFNAME"] == "eth0"
     assert (Path(environment["PYTHONPATH"]) / "ddlbench/workers/torch_worker.py").exists()
@@ -30,7 +29,7 @@ def test_what_the_shell_has_set_reaches_no_worker_but_for_what_a_program_needs()
         "PYTHONPATH": "/mine",
         "TOKEN": "secret",
     }
-    environment = worker_environment(shell, threads=1, interface="lo")
+    environment = workers_environment(shell, threads=1, interface="lo")
     assert environment["PATH"] == "/bin"
     assert environment["HOME"] == "/home/me"
     assert environment["OMP_NUM_THREADS"] == "1"

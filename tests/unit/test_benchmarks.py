@@ -60,12 +60,13 @@ def test_the_points_shares_are_the_whole_wall_time_of_a_sweep() -> None:
     assert times_s["p5"] == pytest.approx(4 + 1.5 + 1)
 
 
-def test_torchrun_gets_the_steps_of_all_repetitions_and_no_point_that_does_not_fit() -> None:
+def test_torchrun_gets_the_steps_of_all_repetitions_and_one_try_at_a_point_that_does_not_fit() -> None:
     records = [record("p1", "b", 1, 2), record("p1", "b", 3, 1, steps=1), record("p2", "b", 4, 1, steps=0)]
     of_point = {"point": POINT, "dilation": 1.0}
     swept = {"records": [each | of_point for each in records], "sessions": SESSIONS, "wall_s": 30.0}
-    (point,) = sweep.measured_points(swept)
-    assert point["steps"] == 2 + 1 + 2
+    measured, too_large = sweep.measured_points(swept)
+    assert (measured["fits"], measured["steps"]) == (True, 2 + 1 + 2)
+    assert (too_large["fits"], too_large["steps"]) == (False, 1)
 
 
 def test_the_strata_take_turns_in_the_order_of_the_subset() -> None:

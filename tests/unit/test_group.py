@@ -3,19 +3,27 @@
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import Host
 from ddlbench.runtime.bare import package_root
+from ddlbench.runtime.fork_server import ForkServer
 from ddlbench.runtime.group import Launch, Timeouts, WorkerFailed, WorkerGroup
 
 HELLO = """
 import json, os, resource, signal, sys, threading, time
 from ddlbench.workers.channel import Channel
-channel = Channel(sys.argv[1], int(sys.argv[2]))
+channel = Channel(control, rank)
 job = channel.receive()
+"""
+# What the fork server imports: each rank has a script of its own.
+WORKER = """
+def main(control, rank):
+    exec(SCRIPTS[rank], {"control": control, "rank": rank})
 """
 READY = HELLO + 'channel.send({"event": "ready", "job": job})\n'
 ANSWER = (
@@ -23,7 +31,7 @@ ANSWER = (
     + """
 answers = {"build": "built", "prepare": "prepared", "train": "trained", "conclude": "concluded"}
 while (command := channel.receive())["do"] != "stop":
-    channel.send({"event": answers[command["do"]], "rank": int(sys.argv[2]), "command": command})
+    channel.send({"event": answers[command["do"]], "rank": rank, "command": command})
 """
 )
 LIMITS = {"launch_s": 20.0, "prepare_s": 20.0, "step_s": 20.0, "heartbeat_s": 20.0}
@@ -35,19 +43,27 @@ def group(tmp_path):
 
     def start(*scripts: str, memory_bytes: int = 2**34, check=lambda: None, **limits: float) -> WorkerGroup:
         core = min(os.sched_getaffinity(0))
-        control = tmp_path / "control"
+        (tmp_path / "scripted.py").write_text(f"SCRIPTS = {list(scripts)!r}\n{WORKER}")
         launches = [
             Launch(
-                [sys.executable, "-c", script, str(control), str(rank)],
-                {"PYTHONPATH": package_root()},
                 Host(f"h{rank + 1}", "127.0.0.1", (core,), 1, memory_bytes),
                 None,
                 tmp_path / f"logs/rank{rank}.log",
             )
-            for rank, script in enumerate(scripts)
+            for rank in range(len(scripts))
         ]
         jobs = [{"rank": rank} for rank in range(len(scripts))]
-        return WorkerGroup(launches, jobs, control=control, timeouts=Timeouts(**LIMITS | limits), check=check)
+        argv = [sys.executable, "-m", "ddlbench.workers.fork_server", "scripted"]
+        variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
+        with ForkServer(argv, variables, log=tmp_path / "logs/fork_server.log") as server:
+            return WorkerGroup(
+                server,
+                launches,
+                jobs,
+                control=tmp_path / "control",
+                timeouts=Timeouts(**LIMITS | limits),
+                check=check,
+            )
 
     return start
 
@@ -126,6 +142,23 @@ def test_a_worker_that_fails_is_named_with_what_happened_and_nothing_is_left(gro
     with pytest.raises(WorkerFailed, match=told):
         train(two)
     assert are_gone(two.pids())
+
+
+def test_a_framework_that_cannot_be_imported_is_told_with_the_reason(tmp_path):
+    argv = [sys.executable, "-m", "ddlbench.workers.fork_server", "no_such_framework"]
+    told = r"rank 0 could not be started \(status 1\)[^$]*no_such_framework"
+    server = ForkServer(argv, {"PYTHONPATH": package_root()}, log=tmp_path / "log")
+    with server, pytest.raises(DdlbenchError, match=told):
+        server.start({"rank": 0}, time.monotonic() + 20)
+
+
+def test_a_framework_that_takes_too_long_to_import_is_not_waited_for(tmp_path):
+    (tmp_path / "endless.py").write_text("import time; time.sleep(600)")
+    argv = [sys.executable, "-m", "ddlbench.workers.fork_server", "endless"]
+    variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
+    server = ForkServer(argv, variables, log=tmp_path / "log")
+    with server, pytest.raises(DdlbenchError, match="took too long while starting"):
+        server.start({"rank": 0}, time.monotonic() + 0.5)
 
 
 def test_a_worker_that_never_says_hello_is_too_late(group):

@@ -7,6 +7,7 @@ rule dataset:
         "logs/datasets/{dataset}.log",
     conda:
         "../envs/driver.yaml"
+    priority: 1  # before any run is measured, so that one worker group can serve several data sets
     params:
         settings=lambda wildcards: PLAN.settings["datasets"].get(wildcards.dataset.split("-")[0], {}),
     script:

@@ -108,9 +108,14 @@ def write_sidecar(
         "started": started if isinstance(started, str) else started.isoformat(),
         "ended": datetime.now(UTC).isoformat(),
     }
-    target = Path(f"{file}{SUFFIX}")
+    target = sidecar_path(file)
     write_atomically(target, json.dumps(seal(sidecar), indent=1) + "\n")
     return target
+
+
+def sidecar_path(file: Path | str) -> Path:
+    """Where the sidecar of a file lies: beside it."""
+    return Path(f"{file}{SUFFIX}")
 
 
 def _several(paths: Path | str | Sequence[Path | str]) -> Sequence[Path | str]:

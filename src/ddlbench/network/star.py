@@ -20,7 +20,10 @@ from ddlbench.network.shaping import Backend, Port, choose_backend
 _GATEWAY = "169.254.1.1"
 _LINK_SCOPE = 253
 _RTO_MIN = 13  # its number among the metrics of a route (linux/rtnetlink.h)
-_SOCKET_BUFFER_BYTES = 128 << 20
+# TCP lets its buffers grow as it goes: a link's first dozen steps would depend on the links before it. Long training
+# ends with large ones; so they are large from the start.
+_SOCKET_BUFFER_BYTES = 4 << 20
+_LARGEST_SOCKET_BUFFER_BYTES = 128 << 20
 RTO_MIN_MS = 200  # the kernel's default, which time dilation must stretch too
 
 
@@ -76,7 +79,8 @@ class Star:
             host.route("add", dst=f"{_GATEWAY}/32", oif=inner, scope=_LINK_SCOPE)
             host.route("add", dst="default", gateway=_GATEWAY, oif=inner, metrics=metrics)
             for buffer in ("tcp_rmem", "tcp_wmem"):
-                _write(f"/proc/sys/net/ipv4/{buffer}", f"4096 131072 {_SOCKET_BUFFER_BYTES}")
+                sizes = f"4096 {_SOCKET_BUFFER_BYTES} {_LARGEST_SOCKET_BUFFER_BYTES}"
+                _write(f"/proc/sys/net/ipv4/{buffer}", sizes)
         return Port(name, namespace, host, inner)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The command of a worker that runs in a virtual environment on the host itself."""
+"""The command of workers that run in a virtual environment on the host itself."""
 
 import sys
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from pathlib import Path
 MODULES = {"torch": "ddlbench.workers.torch_worker"}
 
 
-def worker_argv(python: str, framework: str, control: str, rank: int) -> list[str]:
-    """The argv of rank `rank`, which reports to the Unix socket `control`."""
-    return [python, "-m", MODULES[framework], control, str(rank)]
+def workers_argv(python: str, framework: str) -> list[str]:
+    """The argv of the process from which the framework's workers are forked."""
+    return [python, "-m", "ddlbench.workers.fork_server", MODULES[framework]]
 
 
-def worker_environment(inherited: Mapping[str, str], *, threads: int, interface: str) -> dict[str, str]:
-    """The environment variables of a worker: our package, its threads, and the interface for Gloo and NCCL.
+def workers_environment(inherited: Mapping[str, str], *, threads: int, interface: str) -> dict[str, str]:
+    """The environment variables of workers: our package, its threads, and the interface for Gloo and NCCL.
 
     The C library keeps what a step has freed: given back to the kernel, it would come back page by page in the next
     one, which costs up to a third of a step, and not always (PyTorch's tuning guide advises such allocators too).

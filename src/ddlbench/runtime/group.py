@@ -1,8 +1,6 @@
 """A worker group: the processes of one launch, alive together, told what to do over one socket each."""
 
 import json
-import os
-import resource
 import selectors
 import socket
 import subprocess
@@ -15,14 +13,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.files import tail
 from ddlbench.network.hosts import Host
-from ddlbench.network.namespaces import enter
-from ddlbench.runtime.processes import describe_exit, die_with_parent
+from ddlbench.runtime.fork_server import ForkServer, namespace_path
+from ddlbench.runtime.processes import Orphan, describe_exit
 
 Message = dict[str, Any]
 _POLL_S = 0.2
 _STOP_S = 2.0
-_LOG_LINES = 8
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,8 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a worker starts: its command and environment, the host it belongs to, and that host's network namespace."""
+    """Where a worker starts: the host that it belongs to, that host's network namespace, and its log."""
 
-    argv: list[str]
-    environment: dict[str, str]
     host: Host
     namespace: int | None
     log: Path
@@ -53,7 +49,7 @@ class WorkerFailed(DdlbenchError):
 class _Member:
     """One worker: its process, its connection, and when it was last heard."""
 
-    def __init__(self, rank: int, launch: Launch, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, rank: int, launch: Launch, process: Orphan) -> None:
         self.rank = rank
         self.launch = launch
         self.process = process
@@ -67,19 +63,20 @@ class _Member:
 
     def log_tail(self) -> str:
         """The last lines of its log, indented."""
-        lines = self.launch.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        return "".join(f"\n    {line}" for line in lines)
+        return tail(self.launch.log)
 
 
 class WorkerGroup:
-    """Start one worker a launch and wait until each has said hello and, its job given, that it is ready.
+    """Fork one worker a launch and wait until each has said hello and, its job given, that it is ready.
 
-    `control` is a path for the Unix socket, on a file system that dies with the sandbox; `jobs` holds what each rank is
-    told first; `check` is called while waiting and may raise. Raises WorkerFailed, after which nothing of it runs.
+    They are forked from `server`, which is not needed any more then. `control` is a path for the Unix socket, on a
+    file system that dies with the sandbox; `jobs` holds what each rank is told first; `check` is called while waiting
+    and may raise. Raises DdlbenchError where they cannot be forked and WorkerFailed later, after which nothing runs.
     """
 
     def __init__(
         self,
+        server: ForkServer,
         launches: Sequence[Launch],
         jobs: Sequence[Message],
         *,
@@ -96,10 +93,11 @@ class WorkerGroup:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(str(control))
                 listener.listen(len(launches))
-                self._members += [
-                    _Member(rank, launch, _start(launch)) for rank, launch in enumerate(launches)
-                ]
-                self._accept(listener, monotonic() + timeouts.launch_s)
+                deadline = monotonic() + timeouts.launch_s
+                for rank, launch in enumerate(launches):
+                    process = server.start(_order(rank, launch, control), deadline)
+                    self._members.append(_Member(rank, launch, process))
+                self._accept(listener, deadline)
             for member, job in zip(self._members, jobs, strict=True):
                 self._send(member, job)
             self.ready = self._collect("ready", "launch", timeouts.launch_s)
@@ -235,24 +233,14 @@ class WorkerGroup:
                 return
 
 
-def _start(launch: Launch) -> "subprocess.Popen[bytes]":
-    """Start a worker in its host: its namespace, cores and memory limit are set before its program begins."""
-
-    def become_host() -> None:
-        die_with_parent()
-        if launch.namespace is not None:
-            enter(launch.namespace)
-        os.sched_setaffinity(0, launch.host.cores)
-        resource.setrlimit(resource.RLIMIT_DATA, (launch.host.memory_bytes, launch.host.memory_bytes))
-
+def _order(rank: int, launch: Launch, control: Path) -> Message:
+    """What the fork server is told: a worker's rank, and its host's namespace, cores and memory limit."""
     launch.log.parent.mkdir(parents=True, exist_ok=True)
-    with launch.log.open("ab") as log:
-        return subprocess.Popen(
-            launch.argv,
-            env=launch.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            preexec_fn=become_host,
-            start_new_session=True,  # a session of its own is a fair share of a core that hosts divide between them
-        )
+    return {
+        "rank": rank,
+        "control": str(control),
+        "namespace": namespace_path(launch.namespace),
+        "cores": launch.host.cores,
+        "memory_bytes": launch.host.memory_bytes,
+        "log": str(launch.log),
+    }

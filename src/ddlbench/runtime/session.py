@@ -25,7 +25,8 @@ from ddlbench.network.hosts import Host
 from ddlbench.network.link import Link
 from ddlbench.network.probe import Measured, Tolerances, verify
 from ddlbench.network.star import Star
-from ddlbench.runtime.bare import worker_argv, worker_environment
+from ddlbench.runtime.bare import workers_argv, workers_environment
+from ddlbench.runtime.fork_server import ForkServer
 from ddlbench.runtime.group import Launch, Message, Timeouts, WorkerGroup
 from ddlbench.runtime.progress import Progress
 
@@ -241,12 +242,15 @@ class Session:
 def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> None:
     """Measure the points in rounds until the stop rule is content with every point.
 
-    A round takes the links in random order, and on each its points in random order: a new link costs warm-up steps.
+    A round takes the links in random order, and on each its points in random order. As a new link costs warm-up steps,
+    it begins with the link on which the last one ended; so a slow drift of the machine favours no link either.
     """
     order = random.Random(session.job["measure"]["seed"])
+    last: Link | None = None
     while todo := [each for each in pending if not each.settled]:
         order.shuffle(todo)
         links = list(dict.fromkeys(each.link for each in todo))
+        links.sort(key=lambda link: link != last)
         for each in sorted(todo, key=lambda each: links.index(each.link)):
             try:
                 record = session.measure(each)
@@ -258,6 +262,7 @@ def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> 
             measured = record["status"] == "measured"
             each.settled = not measured or not needs_repetition(each.values, session.job["measure"])
             progress.report(each.number, each.words, record, left_here=_repetitions_left(session, pending))
+            last = each.link
 
 
 def _repetitions_left(session: Session, pending: list[PendingPoint]) -> int:
@@ -273,23 +278,23 @@ def run(job: Mapping[str, Any]) -> None:
     pending = [PendingPoint(**each) for each in job["points"]]
     progress = Progress(**job["progress"])
     logs = Path(job["logs"])
+    progress.say(f"starting {len(hosts)} worker{'s' * (len(hosts) > 1)} ({job['run']})")
+    emulated = job["fabric"] == "emulated"
     with ExitStack() as stack:
+        argv = workers_argv(job["python"], job["framework"])
+        environment = workers_environment(
+            job["inherited"], threads=hosts[0].threads, interface="eth0" if emulated else "lo"
+        )
+        server = stack.enter_context(ForkServer(argv, environment, log=logs / "fork_server.log"))
         star = None
-        if job["fabric"] == "emulated":
+        if emulated:
             star = stack.enter_context(_star(job, hosts))
         else:
             _raise_loopback()
         timeouts = Timeouts(**job["timeouts"])
-        interface = "eth0" if star else "lo"
         address = hosts[0].address if star else "127.0.0.1"
         launches = [
-            Launch(
-                worker_argv(job["python"], job["framework"], str(_PRIVATE / "control"), rank),
-                worker_environment(job["inherited"], threads=host.threads, interface=interface),
-                host,
-                star.namespaces[rank] if star else None,
-                logs / f"rank{rank}.log",
-            )
+            Launch(host, star.namespaces[rank] if star else None, logs / f"rank{rank}.log")
             for rank, host in enumerate(hosts)
         ]
         jobs = [
@@ -305,10 +310,10 @@ def run(job: Mapping[str, Any]) -> None:
             for rank, host in enumerate(hosts)
         ]
         check = star.backend.check if star else lambda: None
-        progress.say(f"starting {len(hosts)} worker{'s' * (len(hosts) > 1)} ({job['run']})")
         group = stack.enter_context(
-            WorkerGroup(launches, jobs, control=_PRIVATE / "control", timeouts=timeouts, check=check)
+            WorkerGroup(server, launches, jobs, control=_PRIVATE / "control", timeouts=timeouts, check=check)
         )
+        server.close()
         models = sorted({(each.point["model"], tuple(each.point["image_shape"])) for each in pending})
         group.build([(name, list(shape)) for name, shape in models])
         clock.launch_s = monotonic() - clock.started

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,7 @@ class _Desk:
 
     def measure(self, wanted: list[Run], run: Run, call: Invocation, logs: Path) -> None:
         """Measure, in one session, what is missing of `run` and of the wanted runs that its group can measure."""
+        self._take_datasets_of(wanted)
         missing = [
             (point, each)
             for each in wanted
@@ -227,6 +229,14 @@ class _Desk:
                 f"every complete repetition is kept.\n  Logs: {logs}\n  The same command starts again where it stopped."
             )
 
+    def _take_datasets_of(self, wanted: Iterable[Run]) -> None:
+        """Make use of the data sets of other runs too, as far as they lie beside those of this one."""
+        folders = {path.parent for path in self.materials.datasets.values()}
+        keys = {point.dataset_key for run in wanted for point in run.points} - self.datasets.keys()
+        for key, folder in product(sorted(keys), folders):
+            if provenance.sidecar_path(folder / f"{key}.npz").is_file():
+                self.datasets[key] = _dataset(key, folder / f"{key}.npz")
+
     def _lacking(self, key: str) -> int:
         return int(self.plan.settings["measure"]["min_repetitions"]) - len(self.store.measurements(key))
 
@@ -244,10 +254,18 @@ def _values(records: Iterable[Mapping[str, Any]]) -> list[float]:
 
 def _dataset(key: str, path: Path) -> dict[str, Any]:
     """What is known of a data set's file from its sidecar, which it must match."""
-    sidecar = json.loads(path.with_name(f"{path.name}.prov.json").read_text())
-    check(path, sidecar["sha256"])
+    described = provenance.sidecar_path(path)
+    try:
+        sidecar = json.loads(described.read_text())
+        sha256, train_images = sidecar["sha256"], sidecar["parameters"]["train_images"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DdlbenchError(
+            f"{described}: this sidecar of a data set cannot be read ({error!r}). "
+            f"Remove {path}: the next start makes both anew."
+        ) from error
+    check(path, sha256)
     return {
         "path": str(path.resolve()),
-        "train_images": sidecar["parameters"]["train_images"],
-        "provenance": {"name": key, "sha256": sidecar["sha256"]},
+        "train_images": train_images,
+        "provenance": {"name": key, "sha256": sha256},
     }
