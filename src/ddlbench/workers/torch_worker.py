@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # DDP does it otherwise, a second after the workers have been forked, in each of them
 import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy
