@@ -91,7 +91,7 @@ class Ours:
             "learning_rate": 0.01,
             "momentum": 0.0,
         }
-        self.group.prepare(point, seed=1, with_trial=False)
+        self.group.prepare(point, seed=1)
         self.group.train(1)
         reports = self.group.train(steps, from_fresh=True)
         return _slowest([report["step_times_ms"] for report in reports])
@@ -128,7 +128,7 @@ def ours(
                 server, launches, jobs, control=control, timeouts=TIMEOUTS, check=star.backend.check
             ) as group,
         ):
-            group.build([(model, [28, 28, 1]) for model in models])
+            group.connect([(model, [28, 28, 1]) for model in models])
             yield Ours(group)
 
 

@@ -253,7 +253,7 @@ def trainings(
         ) as group,
     ):
         models = sorted({point["model"] for point in points})
-        group.build([(model, [28, 28, 1]) for model in models])
+        group.connect([(model, [28, 28, 1]) for model in models])
         for given in points:
             point = {
                 "dataset": "digits",
@@ -261,7 +261,7 @@ def trainings(
                 "learning_rate": 0.05,
                 "momentum": 0.9,
             } | given
-            fits = [rank["fits"] for rank in group.prepare(point, given["seed"], with_trial=True)]
+            fits = [rank["fits"] for rank in group.prepare(point, given["seed"])]
             ranks = []
             if all(fits):
                 trained, concluded = group.train(10, from_fresh=True), group.conclude(evaluate=True)

@@ -29,7 +29,7 @@ READY = HELLO + 'channel.send({"event": "ready", "job": job})\n'
 ANSWER = (
     READY
     + """
-answers = {"build": "built", "prepare": "prepared", "train": "trained", "conclude": "concluded"}
+answers = {"connect": "connected", "prepare": "prepared", "train": "trained", "conclude": "concluded"}
 while (command := channel.receive())["do"] != "stop":
     channel.send({"event": answers[command["do"]], "rank": rank, "command": command})
 """

@@ -20,8 +20,8 @@ from ddlbench.network.shaping import Backend, Port, choose_backend
 _GATEWAY = "169.254.1.1"
 _LINK_SCOPE = 253
 _RTO_MIN = 13  # its number among the metrics of a route (linux/rtnetlink.h)
-# TCP lets its buffers grow as it goes: a link's first dozen steps would depend on the links before it. Long training
-# ends with large ones; so they are large from the start.
+# TCP lets its buffers grow as it goes: a link's first dozen steps would be slower than all that come after, and depend
+# on the links before it. Long training ends with large ones; so they are large from the start.
 _SOCKET_BUFFER_BYTES = 4 << 20
 _LARGEST_SOCKET_BUFFER_BYTES = 128 << 20
 RTO_MIN_MS = 200  # the kernel's default, which time dilation must stretch too
@@ -81,6 +81,8 @@ class Star:
             for buffer in ("tcp_rmem", "tcp_wmem"):
                 sizes = f"4096 {_SOCKET_BUFFER_BYTES} {_LARGEST_SOCKET_BUFFER_BYTES}"
                 _write(f"/proc/sys/net/ipv4/{buffer}", sizes)
+            # A new connection starts from nothing, not from what an older one met on another link.
+            _write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")
         return Port(name, namespace, host, inner)
 
     def __enter__(self) -> Self:

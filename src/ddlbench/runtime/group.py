@@ -103,15 +103,15 @@ class WorkerGroup:
             self.ready = self._collect("ready", "launch", timeouts.launch_s)
             on_error.pop_all()
 
-    def build(self, models: list[tuple[str, list[int]]]) -> None:
-        """Have every rank make the models (name, image shape)."""
+    def connect(self, models: list[tuple[str, list[int]]]) -> None:
+        """Have the ranks make new connections among each other, and the models (name, image shape) on them."""
         self._command(
-            {"do": "build", "models": models}, "built", "building the models", self._timeouts.prepare_s
+            {"do": "connect", "models": models}, "connected", "connecting", self._timeouts.prepare_s
         )
 
-    def prepare(self, point: Message, seed: int, *, with_trial: bool) -> list[Message]:
-        """Have every rank take a point; `with_trial`, a step without communication tells whether it `fits`."""
-        command = {"do": "prepare", "point": point, "seed": seed, "with_trial": with_trial}
+    def prepare(self, point: Message, seed: int) -> list[Message]:
+        """Have every rank take a point; a step without communication tells whether it `fits`."""
+        command = {"do": "prepare", "point": point, "seed": seed}
         return self._command(command, "prepared", "preparing", self._timeouts.prepare_s)
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[Message]:

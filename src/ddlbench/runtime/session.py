@@ -46,7 +46,6 @@ class PendingPoint:
     values: list[float]
     repetitions: int
     settled: bool = False
-    tried: bool = False  # whether it fits into its hosts' memory has been tried
 
     @property
     def link(self) -> Link | None:
@@ -94,11 +93,23 @@ class Session:
         self.tolerances = Tolerances(**{**asked, "rtt_ms": asked["rtt_ms"] * self.dilation})
         self.verified: dict[Link, Measured] = {}
         self.shaped: Link | None = None
+        points = [each["point"] for each in job["points"]]
+        self.models = [
+            (name, list(shape))
+            for name, shape in sorted({(point["model"], tuple(point["image_shape"])) for point in points})
+        ]
+
+    def connect(self) -> None:
+        """Have the workers make connections and models, while the links are open."""
+        if self.star and self.shaped:
+            self.star.shape(None)
+        self.group.connect(self.models)
 
     def measure(self, pending: PendingPoint) -> dict[str, Any]:
         """Measure one repetition of a point and keep it; returns the record."""
         point = pending.point
         started = datetime.now(UTC)
+        link, is_new = self._shape(pending.link)
         prepared = self._prepared(pending)
         record: dict[str, Any] = {
             "schema": 1,
@@ -121,7 +132,10 @@ class Session:
             },
         }
         if all(answer["fits"] for answer in prepared):
-            record |= self._trained(pending, prepared[0]["parameter_count"])
+            warmup_steps = self.job["measure"]["warmup_steps"] if is_new else 0
+            record |= {"link": link, "warmup_steps": warmup_steps}
+            record |= self._trained(pending, warmup_steps)
+            record["parameter_count"] = prepared[0]["parameter_count"]
         else:
             record |= self._not_fitting(prepared)
         record["ended"] = datetime.now(UTC).isoformat()
@@ -131,18 +145,14 @@ class Session:
         return record
 
     def _prepared(self, pending: PendingPoint) -> list[Message]:
-        """Hand the point to the workers; the first time, each tries a step by itself, which warms its caches too."""
+        """Hand the point to the workers, each of which tries a step by itself."""
         began = monotonic()
-        seed = pending.point["seed"] + pending.repetitions
-        prepared = self.group.prepare(pending.point, seed, with_trial=not pending.tried)
-        if not pending.tried and all(answer["fits"] for answer in prepared):
+        prepared = self.group.prepare(pending.point, pending.point["seed"] + pending.repetitions)
+        if all(answer["fits"] for answer in prepared):
             self.clock.steps_s += monotonic() - began
-        pending.tried = True
         return prepared
 
-    def _trained(self, pending: PendingPoint, parameter_count: int) -> dict[str, Any]:
-        link, is_new = self._shape(pending.link)
-        warmup_steps = self.job["measure"]["warmup_steps"] if is_new else 0
+    def _trained(self, pending: PendingPoint, warmup_steps: int) -> dict[str, Any]:
         began = monotonic()
         if warmup_steps:
             self.group.train(warmup_steps)
@@ -164,13 +174,10 @@ class Session:
         return {
             "status": "measured",
             "reason": None,
-            "warmup_steps": warmup_steps,
             "step_times_ms": times_ms,
             "metrics": self._metrics(reports) | {key: ends[0].get(key) for key in _TESTED},
-            "parameter_count": parameter_count,
             "parameters_sha256": hashes,
             "parameters_identical": True,
-            "link": link,
         }
 
     def _metrics(self, reports: list[Message]) -> dict[str, float | None]:
@@ -200,12 +207,17 @@ class Session:
         }
 
     def _shape(self, link: Link | None) -> tuple[dict[str, Any] | None, bool]:
-        """Give the hosts their link, dilated, and see to it that it is what it should be; tells whether it is new."""
+        """Give the hosts their link, dilated, and see to it that it is what it should be; tells whether it is new.
+
+        After a lossy link connections are made anew: what packet loss has taught TCP would slow it down for minutes.
+        """
         if self.star is None or link is None:
             return None, False
         made = link.dilated(self.dilation)
         is_new = made != self.shaped
         if is_new:
+            if self.shaped is not None and self.shaped.loss_percent > 0:
+                self.connect()
             self.star.shape(made)
             self.shaped = made
         if made not in self.verified:
@@ -314,10 +326,9 @@ def run(job: Mapping[str, Any]) -> None:
             WorkerGroup(server, launches, jobs, control=_PRIVATE / "control", timeouts=timeouts, check=check)
         )
         server.close()
-        models = sorted({(each.point["model"], tuple(each.point["image_shape"])) for each in pending})
-        group.build([(name, list(shape)) for name, shape in models])
-        clock.launch_s = monotonic() - clock.started
         session = Session(job, group, star, clock)
+        session.connect()
+        clock.launch_s = monotonic() - clock.started
         sweep(session, pending, progress)
     write_atomically(logs / "session.json", json.dumps(clock.as_dict()) + "\n")
 

@@ -3,8 +3,8 @@
     python -m ddlbench.workers.torch_worker CONTROL_SOCKET RANK
 
 It is told what to do over the control socket (see `channel`):
-    build    make the DDP models, once, while the links are open
-    prepare  take a point: fresh parameters, its batches; on trial, a step without communication shows whether it fits
+    connect  make new connections, and the DDP models on them, while the links are open
+    prepare  take a point: fresh parameters, its batches; a step without communication shows whether it fits
     train    some steps, each timed
     conclude hash the parameters and, if asked, evaluate the test set
     stop
@@ -140,23 +140,28 @@ class Worker:
         self.device = torch.device("cuda" if job["devices"] == "gpu" else "cpu")
         self.paths: dict[str, str] = job["datasets"]
         self.loaded: dict[str, Arrays] = {}
+        self.group: dist.ProcessGroup | None = None
         self.models: dict[tuple[str, tuple[int, ...]], DistributedDataParallel] = {}
         self.names: dict[nn.Module, str] = {}
         self.shapes: dict[nn.Module, Any] = {}
         self.point: Point | None = None
+        self.timeout = timedelta(seconds=job["timeout_s"])
         torch.set_num_threads(job["threads"])
         dist.init_process_group(
             "nccl" if job["devices"] == "gpu" else "gloo",
             init_method=f"tcp://{job['rendezvous']}",
             rank=self.rank,
             world_size=self.world_size,
-            timeout=timedelta(seconds=job["timeout_s"]),
+            timeout=self.timeout,
         )
 
     def model(self, name: str, shape: tuple[int, ...]) -> DistributedDataParallel:
-        """The DDP model of that name; it is made once, and its buckets are settled by two steps."""
+        """The DDP model of that name; it is made once a connection, and two steps settle its buckets."""
         if (name, shape) not in self.models:
-            model = DistributedDataParallel(MODELS[name](shape).to(self.device))  # type: ignore[arg-type]
+            model = DistributedDataParallel(
+                MODELS[name](shape).to(self.device),  # type: ignore[arg-type]
+                process_group=self.group,
+            )
             model._set_ddp_runtime_logging_sample_rate(1)
             height, width, channels = shape
             for _ in range(2):
@@ -175,20 +180,32 @@ class Worker:
                 }
         return self.loaded[key]
 
-    def build(self, command: Message) -> Message:
-        """Make the models that will be measured: [name, image shape] each."""
+    def connect(self, command: Message) -> Message:
+        """Replace all connections, and make the models that will be measured on them: [name, image shape] each."""
+        self.point = None
+        self.models, self.names, self.shapes = {}, {}, {}
+        gc.collect()
+        if self.group is not None:
+            dist.destroy_process_group(self.group)
+        self.group = dist.new_group(timeout=self.timeout)
         for name, shape in command["models"]:
             self.model(name, tuple(shape))
-        return {"event": "built"}
+        self.widen()
+        return {"event": "connected"}
+
+    def widen(self) -> None:
+        """Let TCP's windows grow to what training needs: on a slow link that would take them many steps."""
+        largest = max(sum(each.numel() for each in model.parameters()) for model in self.models.values())
+        for _ in range(4):
+            dist.all_reduce(torch.zeros(4 * largest, device=self.device), group=self.group)
 
     def prepare(self, command: Message) -> Message:
-        """Take a point; with a trial, tell whether a step of it fits into this host's memory."""
+        """Take a point; a step of it, on this rank alone, warms caches and tells whether it fits into memory."""
         self.point = None
         try:
             self.point = Point(self, command["point"], command["seed"])
-            if command["with_trial"]:
-                with self.point.model.no_sync():
-                    self.point.step()
+            with self.point.model.no_sync():
+                self.point.step()
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -242,7 +259,7 @@ def main(control: str, rank: int) -> None:
     worker = Worker(channel.receive())
     channel.send({"event": "ready", "torch": torch.__version__, "python": sys.version.split()[0]})
     commands = {
-        "build": worker.build,
+        "connect": worker.connect,
         "prepare": worker.prepare,
         "train": worker.train,
         "conclude": worker.conclude,
