@@ -15,6 +15,7 @@ so N workers see what one worker with the same global batch would see.
 import gc
 import hashlib
 import os
+import socket
 import sys
 import time
 from datetime import timedelta
@@ -147,6 +148,8 @@ class Worker:
         self.point: Point | None = None
         self.timeout = timedelta(seconds=job["timeout_s"])
         torch.set_num_threads(job["threads"])
+        if self.rank > 0:
+            await_listener(job["rendezvous"], job["timeout_s"])
         dist.init_process_group(
             "nccl" if job["devices"] == "gpu" else "gloo",
             init_method=f"tcp://{job['rendezvous']}",
@@ -243,6 +246,19 @@ def as_input(images: np.ndarray) -> torch.Tensor:
 def as_labels(labels: np.ndarray) -> torch.Tensor:
     """Class numbers as the loss takes them."""
     return torch.from_numpy(labels.astype(np.int64))
+
+
+def await_listener(address: str, timeout_s: float) -> None:
+    """Wait until somebody listens at `host:port`; PyTorch would sleep for seconds before it tries a second time."""
+    host, port = address.rsplit(":", 1)
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((host, int(port)), timeout_s).close()
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+        else:
+            return
 
 
 def is_out_of_memory(error: BaseException) -> bool:
