@@ -2,10 +2,11 @@
 
 A round is a sweep into a fresh results folder (one call of Snakemake; its whole wall time counts: plan, data sets,
 sandboxes, launches, probes, steps), and after it the loop over its points; with --points, over a random few, spread
-over strata (workers; latency up to 40 ms, or more), from which the rest is extrapolated. The loop runs plain_ddp.py in the same emulated hosts (same code, pinning,
-dilation, shaped link), with as many steps as all repetitions of that point took, warm-up included. Its time runs from
-the start of the agents to the end of the last one; its hosts, links and data are given to it for free, and it probes
-nothing. At a point that does not fit into a host's memory it tries one step, as we do, and dies.
+over strata (workers; latency up to 40 ms, or more), from which the rest is extrapolated. The loop runs plain_ddp.py in
+the same emulated hosts (same code, pinning, dilation, shaped link), with as many steps as all repetitions of that point
+took, warm-up included. Its time runs from the start of the agents to the end of the last one; its hosts, links and data
+are given to it for free, and it probes nothing. At a point that does not fit into a host's memory it tries one step, as
+we do, and dies.
 
 Our time for a point is its share of the sweep's wall time (`own_times_s`); all shares together are that wall time.
 """
