@@ -103,9 +103,8 @@ def _attribute(kind: int, payload: bytes) -> bytes:
 def serve(count: int) -> None:
     """Delay the packets of queues 0 to `count` - 1 until the input ends."""
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # wake within a microsecond
-    with suppress(
-        PermissionError
-    ):  # only root may go before others; niceness would not count between sessions
+    # Only root may go before others; niceness would not count between sessions.
+    with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     queues = {queue.socket.fileno(): queue for queue in (Queue(number) for number in range(count))}
     print("ok", flush=True)
