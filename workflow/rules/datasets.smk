@@ -5,9 +5,9 @@ rule dataset:
         f"{RESULTS}/datasets/{{dataset}}.npz.prov.json",
     log:
         "logs/datasets/{dataset}.log",
+    priority: 1  # before any run is measured, so that one worker group can serve several data sets
     conda:
         "../envs/driver.yaml"
-    priority: 1  # before any run is measured, so that one worker group can serve several data sets
     params:
         settings=lambda wildcards: PLAN.settings["datasets"].get(wildcards.dataset.split("-")[0], {}),
     script:

@@ -14,6 +14,7 @@ from types import TracebackType
 from pyroute2 import IPRoute
 from pyroute2.ethtool.ioctl import IoctlEthtool
 from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl import TC_H_ROOT
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
@@ -81,7 +82,7 @@ class Backend(AbstractContextManager["Backend"]):
                     limit=queue_bytes(link),
                 )
             elif self.link is not None:
-                port.netlink.tc("del", index=port.index, root=True)
+                port.netlink.tc("del", index=port.index, handle=_ROOT, parent=TC_H_ROOT)
                 port.netlink.link("set", index=port.index, gso_max_size=65536)
         self._delay_and_lose(link)
         self.link = link
@@ -196,7 +197,7 @@ def _has_netem(port: Port) -> bool:
         port.netlink.tc("add", "netem", index=1, handle=_DELAY, delay=1000)
     except NetlinkError:
         return False
-    port.netlink.tc("del", index=1, handle=_DELAY)
+    port.netlink.tc("del", index=1, handle=_DELAY, parent=TC_H_ROOT)
     return True
 
 
