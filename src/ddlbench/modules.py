@@ -6,6 +6,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 
 MEASURING = (
+    "workers/fork_server.py",
     "workers/torch_worker.py",
     "workers/torch_models.py",
     "network/hosts.py",
@@ -13,6 +14,7 @@ MEASURING = (
     "network/shaping.py",
     "network/netfilter.py",
     "network/delay.py",
+    "runtime/bare.py",
     "runtime/session.py",
 )
 TABULATING = ("measurements/record.py", "measurements/statistics.py", "measurements/tables.py")
