@@ -46,11 +46,3 @@ include: "workflow/rules/datasets.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/figures.smk"
-
-
-# The jobs of one invocation share their worker groups; so they must know which runs it wants.
-onstart:
-    wanted = [
-        job.wildcards.run for job in workflow.persistence.dag.needrun_jobs() if job.rule.name == "measure"
-    ]
-    announce(INVOCATION, wanted)

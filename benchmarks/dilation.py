@@ -165,7 +165,7 @@ def serve(job: Mapping[str, Any]) -> None:
         for line in sys.stdin:
             model, values, steps = json.loads(line)
             if (link := Link(**values)) != shaped:
-                star.shape(link.dilated(placement.dilation))
+                star.shape(link)
                 shaped = link
             step_times_ms = group.step_times_ms(model, BATCH_SIZE, steps)
             print(json.dumps([each / placement.dilation for each in step_times_ms]), flush=True)

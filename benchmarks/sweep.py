@@ -237,7 +237,7 @@ def inside(job: Mapping[str, Any]) -> list[Record]:
             link = point["bandwidth_mbit"] and Link(
                 point["bandwidth_mbit"], point["latency_ms"], point["loss_percent"]
             )
-            star.shape(link.dilated(placement.dilation) if link else None)
+            star.shape(link or None)
             shape = "x".join(map(str, point["image_shape"]))
             began = monotonic()
             with Torchrun(

@@ -8,12 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from integration import uml
 
 from ddlbench.plan import load
 from ddlbench.runtime.sandbox import run_sandboxed
@@ -254,21 +254,33 @@ def copy_of_the_repository(root: Path) -> Path:
 # -------------------------------------------------------------------------------------------------- sandboxes
 
 
-def run_inside(folder: Path, function: str, **arguments: Any) -> Any:
-    """Run a function of `inside` in a sandbox of its own, in `folder`; gives back what it gives back."""
+def run_inside(folder: Path, function: str, *, in_uml: bool = False, **arguments: Any) -> Any:
+    """Run a function of `inside` in a sandbox of its own, in `folder`; gives back what it gives back.
+
+    in_uml: below User-Mode Linux, which is a sandbox too, instead of this machine's kernel.
+    """
     (folder / f"{function}.json").write_text(json.dumps(arguments))
+    command = [function, f"{function}.json", "answer.json"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("PYTHONPATH", str(INTEGRATION), prepend=":")
-        status = run_sandboxed("inside", [function, f"{function}.json", "answer.json"])
+        patch.setenv("PYTHONPATH", f"{INTEGRATION}:{REPOSITORY / 'src'}", prepend=":")
+        if in_uml:
+            status = uml.run([sys.executable, "-m", "inside", *command], folder)
+        else:
+            status = run_sandboxed("inside", command)
     assert status == 0, f"{function} ended with status {status}"
     return json.loads((folder / "answer.json").read_text())
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path) -> Callable[..., Any]:
-    """A function of `inside` by its name, in a sandbox of its own."""
-    return partial(run_inside, tmp_path)
+def sandbox(tmp_path: Path, backends: list[str]) -> Callable[..., Any]:
+    """A function of `inside` by its name, in a sandbox of its own, below a kernel that has the backend it asks for."""
+
+    def run(function: str, **arguments: Any) -> Any:
+        in_uml = arguments.get("backend") not in (None, *backends)
+        return run_inside(tmp_path, function, in_uml=in_uml, **arguments)
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -280,7 +292,7 @@ def backends(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, backends: list[str]) -> str:
-    """Each way to make a link; one that this kernel lacks cannot be tested on it."""
-    if request.param not in backends:
+    """Each way to make a link. netem is tested below User-Mode Linux where this machine's kernel has none."""
+    if request.param not in backends and request.param != "tbf+netem":
         pytest.skip(f"this kernel makes links by {', '.join(backends)} only")
     return str(request.param)

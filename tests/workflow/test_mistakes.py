@@ -132,11 +132,13 @@ def test_all_mistakes_come_in_one_message(checkout):
     assert f"{CONFIG}measure.seed: " in said
 
 
-def test_a_dilation_that_this_machine_cannot_have_is_refused_with_those_that_it_can(prepared):
-    prepared.configure({"dilation": 77})
-    answer = prepared.attempt(prepared.manifest("bandwidth"))
+def test_a_dilation_that_this_machine_cannot_have_is_refused_before_any_job_with_those_that_it_can(tmp_path):
+    pipeline = Pipeline(copy_of_the_repository(tmp_path / "ddlbench"))
+    pipeline.configure({"dilation": 77})
+    answer = pipeline.attempt()
     assert answer.returncode != 0
     assert "dilation: 77 cannot be had with 2 hosts of 1 vCPU" in answer.stderr
     assert "possible are auto" in answer.stderr
     assert "Traceback" not in answer.stderr
-    assert prepared.measurements() == {}
+    assert not (pipeline.root / ".environments").exists()
+    assert not (pipeline.root / "results/datasets").exists()

@@ -30,3 +30,16 @@ rule measure:
         dilation=lambda wildcards: PLAN.settings["dilation"],
     script:
         "../scripts/measure_run.py"
+
+
+# What cannot be placed on this machine is refused before any job starts. The jobs of one invocation share their worker
+# groups; so they must know which runs it wants.
+onstart:
+    wanted = [
+        job.wildcards.run for job in workflow.persistence.dag.needrun_jobs() if job.rule.name == "measure"
+    ]
+    try:
+        check_placements(PLAN, wanted)
+    except DdlbenchError as error:
+        raise WorkflowError(str(error))
+    announce(INVOCATION, wanted)

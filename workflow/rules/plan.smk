@@ -14,6 +14,7 @@ from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.plan import load
 from ddlbench.runtime.invocation import announce, clear_locks_of_the_dead, stamp
 from ddlbench.runtime.orphans import remove_orphans
+from ddlbench.runtime.placement import check_placements
 
 sources = dict.fromkeys(map(os.path.relpath, [*workflow.configfiles, *workflow.overwrite_configfiles]))
 try:

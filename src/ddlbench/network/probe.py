@@ -40,7 +40,10 @@ _ATTEMPTS, _PAUSE_S = 5, 0.3
 
 @dataclass(frozen=True)
 class Measured:
-    """What a link was measured to be: `rate_mbit` on the wire, `rtt_ms` of an idle link, `loss_percent` one way."""
+    """What a link was measured to be: `rate_mbit` on the wire, `rtt_ms` of an idle link, `loss_percent` one way.
+
+    As they would be without time dilation.
+    """
 
     rate_mbit: float
     rtt_ms: float
@@ -109,6 +112,8 @@ def _chance_points(link: Link) -> float:
 
 def measure(star: Star, link: Link) -> list[Measured]:
     """Measure the link of every host, all at once."""
+    train = train_bytes(link)
+    link = link.dilated(star.dilation)
     with ExitStack() as stack:
         hosts = range(len(star.addresses))
         pings = [stack.enter_context(_udp_socket(star, host, _PING_PORT)) for host in hosts]
@@ -119,9 +124,12 @@ def measure(star: Star, link: Link) -> list[Measured]:
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             sink.setsockopt(socket.IPPROTO_UDP, _UDP_GRO, 1)  # trains arrive whole, as TCP's would
         rtts = _round_trips_ms(star, pings, link)
-        rates = _rates_mbit(star, senders, link)
+        rates = _rates_mbit(star, senders, link, train)
         losses = _losses_percent(star, senders[0], link) if link.loss_percent > 0 else [0.0] * len(pings)
-    return [Measured(*values) for values in zip(rates, rtts, losses, strict=True)]
+    return [
+        Measured(rate_mbit * star.dilation, rtt_ms / star.dilation, loss_percent)
+        for rate_mbit, rtt_ms, loss_percent in zip(rates, rtts, losses, strict=True)
+    ]
 
 
 def _udp_socket(star: Star, host: int, port: int) -> socket.socket:
@@ -162,12 +170,14 @@ def _round_trips_ms(star: Star, sockets: list[socket.socket], link: Link) -> lis
     return [median(trip) if trip else float("inf") for trip in trips]
 
 
-def _rates_mbit(star: Star, senders: list[list[socket.socket]], link: Link) -> list[float]:
-    """What passes each host's shaper per second while the host sends as fast as it can."""
+def _rates_mbit(
+    star: Star, senders: list[list[socket.socket]], link: Link, train_bytes: int
+) -> list[float]:
+    """What passes each host's shaper per second while the host sends as fast as it can, in trains at most that long."""
     bytes_per_s = link.bandwidth_mbit * 1e6 / 8
     window_s = max(_RATE_WINDOW_S, 300 * _FRAME / bytes_per_s)
     windows = _RATE_WINDOWS if bytes_per_s * window_s > _RATE_WINDOWS * 300 * _FRAME else 1
-    frames = int(min(train_bytes(link) // _FRAME, max(1, bytes_per_s * window_s / windows * 0.005 / _FRAME)))
+    frames = int(min(train_bytes // _FRAME, max(1, bytes_per_s * window_s / windows * 0.005 / _FRAME)))
     train = bytes(frames * _PAYLOAD)
     host_of = {endpoint: host for sockets in senders for host, endpoint in enumerate(sockets)}
     for endpoint in host_of:
@@ -210,7 +220,7 @@ def _losses_percent(star: Star, sockets: list[socket.socket], link: Link) -> lis
     sent = [b - a for a, b in zip(sent_before, _counters(star, 1), strict=True)]
     received = [b - a for a, b in zip(arrived_before, arrived, strict=True)]
     hosts = len(sockets)
-    return [100 * (1 - received[(host + 1) % hosts] / sent[host]) for host in range(hosts)]
+    return [100 * max(0.0, 1 - received[(host + 1) % hosts] / sent[host]) for host in range(hosts)]
 
 
 def _sent_payload(star: Star) -> list[int]:

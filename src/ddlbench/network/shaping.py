@@ -62,29 +62,34 @@ class Backend(AbstractContextManager["Backend"]):
 
     name: str
 
-    def __init__(self, ports: list[Port]) -> None:
+    def __init__(self, ports: list[Port], dilation: float = 1.0) -> None:
         self.ports = ports
+        self.dilation = dilation
         self.link: Link | None = None
 
     def shape(self, link: Link | None) -> None:
-        """Give every host `link`, or an open one."""
+        """Give every host `link`, dilated, or an open one.
+
+        Bytes know no time: bursts, trains and queues are the same however slowly time runs.
+        """
+        dilated = link and link.dilated(self.dilation)
         for port in self.ports:
             _set_offload(port, link is None or link.loss_percent == 0)
-            if link is not None:
+            if link is not None and dilated is not None:
                 port.netlink.link("set", index=port.index, gso_max_size=train_bytes(link))
                 port.netlink.tc(
                     "replace",
                     "tbf",
                     index=port.index,
                     handle=_ROOT,
-                    rate=link.bandwidth_mbit * 1e6 / 8,
+                    rate=dilated.bandwidth_mbit * 1e6 / 8,
                     burst=burst_bytes(link),
                     limit=queue_bytes(link),
                 )
             elif self.link is not None:
                 port.netlink.tc("del", index=port.index, handle=_ROOT, parent=TC_H_ROOT)
                 port.netlink.link("set", index=port.index, gso_max_size=65536)
-        self._delay_and_lose(link)
+        self._delay_and_lose(dilated)
         self.link = link
 
     def check(self) -> None:
@@ -125,8 +130,8 @@ class DelayedVerdicts(Backend):
 
     name = "tbf+nfqueue"
 
-    def __init__(self, ports: list[Port]) -> None:
-        super().__init__(ports)
+    def __init__(self, ports: list[Port], dilation: float = 1.0) -> None:
+        super().__init__(ports, dilation)
         with ExitStack() as stack:
             self._forwarding = Forwarding()
             stack.callback(self._forwarding.close)
@@ -187,9 +192,9 @@ class DelayedVerdicts(Backend):
         self._stack.close()
 
 
-def choose_backend(ports: list[Port]) -> Backend:
+def choose_backend(ports: list[Port], dilation: float) -> Backend:
     """The first backend that this kernel can do, found by trying."""
-    return Netem(ports) if _has_netem(ports[0]) else DelayedVerdicts(ports)
+    return Netem(ports, dilation) if _has_netem(ports[0]) else DelayedVerdicts(ports, dilation)
 
 
 def _has_netem(port: Port) -> bool:

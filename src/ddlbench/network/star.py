@@ -30,12 +30,13 @@ RTO_MIN_MS = 200  # the kernel's default, which time dilation must stretch too
 class Star:
     """`count` emulated hosts, their links open (unshaped) at first.
 
-    `congestion_control` is chosen on every route; `dilation` stretches TCP's shortest retransmission time-out.
-    Raises OSError where the kernel refuses.
+    `congestion_control` is chosen on every route. `dilation` slows down all that it links: bandwidth, latency and TCP's
+    shortest retransmission time-out. Raises OSError where the kernel refuses.
     """
 
     def __init__(self, addresses: list[str], *, congestion_control: str, dilation: float = 1.0) -> None:
         self.addresses = addresses
+        self.dilation = dilation
         self.namespaces: list[int] = []
         self._cleanup = ExitStack()
         with ExitStack() as on_error:
@@ -52,11 +53,11 @@ class Star:
                 self._add_host(router, number, address, metrics)
                 for number, address in enumerate(addresses, 1)
             ]
-            self.backend: Backend = self._cleanup.enter_context(choose_backend(ports))
+            self.backend: Backend = self._cleanup.enter_context(choose_backend(ports, dilation))
             on_error.pop_all()
 
     def shape(self, link: Link | None) -> None:
-        """Give every host this link from now on; None opens the links again."""
+        """Give every host this link, dilated, from now on; None opens the links again."""
         self.backend.shape(link)
 
     def _add_host(self, router: IPRoute, number: int, address: str, metrics: dict[str, object]) -> Port:

@@ -89,8 +89,7 @@ class Session:
         self.clock = clock
         self.store = Store(job["store"])
         self.dilation: float = job["placement"]["dilation"]
-        asked = job["tolerances"]
-        self.tolerances = Tolerances(**{**asked, "rtt_ms": asked["rtt_ms"] * self.dilation})
+        self.tolerances = Tolerances(**job["tolerances"])
         self.verified: dict[Link, Measured] = {}
         self.shaped: Link | None = None
         points = [each["point"] for each in job["points"]]
@@ -207,31 +206,25 @@ class Session:
         }
 
     def _shape(self, link: Link | None) -> tuple[dict[str, Any] | None, bool]:
-        """Give the hosts their link, dilated, and see to it that it is what it should be; tells whether it is new.
+        """Give the hosts their link, and see to it that it is what it should be; tells whether it is new.
 
         After a lossy link connections are made anew: what packet loss has taught TCP would slow it down for minutes.
         """
         if self.star is None or link is None:
             return None, False
-        made = link.dilated(self.dilation)
-        is_new = made != self.shaped
+        is_new = link != self.shaped
         if is_new:
             if self.shaped is not None and self.shaped.loss_percent > 0:
                 self.connect()
-            self.star.shape(made)
-            self.shaped = made
-        if made not in self.verified:
+            self.star.shape(link)
+            self.shaped = link
+        if link not in self.verified:
             began = monotonic()
-            self.verified[made] = verify(self.star, made, self.tolerances)
+            self.verified[link] = verify(self.star, link, self.tolerances)
             self.clock.probe_s += monotonic() - began
-        found = self.verified[made]
         return {
             "asked": link.as_dict(),
-            "measured": {
-                "rate_mbit": found.rate_mbit * self.dilation,
-                "rtt_ms": found.rtt_ms / self.dilation,
-                "loss_percent": found.loss_percent,
-            },
+            "measured": self.verified[link].as_dict(),
             "backend": self.star.backend.name,
             "congestion_control": self.job["congestion_control"],
         }, is_new

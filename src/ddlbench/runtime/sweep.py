@@ -15,8 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from ddlbench import modules
 from ddlbench.datasets.arrays import check
 from ddlbench.errors import DdlbenchError
@@ -25,9 +23,10 @@ from ddlbench.measurements import facts, provenance
 from ddlbench.measurements.record import step_time_ms
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.measurements.store import Store, fingerprint
-from ddlbench.network.hosts import Placement, place
+from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Point, Run, words
 from ddlbench.runtime.invocation import Invocation, invocation
+from ddlbench.runtime.placement import placement
 from ddlbench.runtime.processes import die_with_parent
 from ddlbench.runtime.sandbox import run_sandboxed
 
@@ -106,16 +105,7 @@ class _Desk:
 
     def placement(self, run: Run) -> Placement:
         """Where the run's hosts lie on this machine."""
-        point = run.points[0]
-        return place(
-            point.workers,
-            vcpus=point.vcpus,
-            memory_gb=point.memory_gb,
-            host_count=point.host_count,
-            cores=sorted(os.sched_getaffinity(0)),
-            available_memory_bytes=psutil.virtual_memory().available,
-            dilation=self.plan.settings["dilation"],
-        )
+        return placement(self.plan, run)
 
     def fingerprint(self, point: Point, run: Run) -> str:
         """What the measurements of the point are kept under."""
@@ -189,15 +179,15 @@ class _Desk:
             for point, each in missing
             if each.study == run.study
             and each.key == run.key
-            and self.placement(each).dilation == self.placement(run).dilation
+            and self.placement(each).dilation == here.dilation
         }
         elsewhere = sum(max(1, self._lacking(key)) for key in numbers if key not in mine)
-        placement = self.placement(run)
+        here = self.placement(run)
         settings = self.plan.settings
         job = {
             "run": run.id,
             **{key: run.group[key] for key in ("framework", "fabric", "devices", "congestion_control")},
-            "placement": asdict(placement),
+            "placement": asdict(here),
             "python": self.environment["python"],
             "environment": {key: self.environment[key] for key in ("name", "sha256", "packages")},
             "code": self.code,
