@@ -115,6 +115,7 @@ def ours(
                 "rank": rank,
                 "world_size": len(hosts),
                 "threads": host.threads,
+                "core_share": host.core_share,
                 "devices": "cpu",
                 "rendezvous": f"{hosts[0].address}:{_PORT}",
                 "timeout_s": 240,

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
-from integration import uml
 
 from ddlbench.plan import load
 from ddlbench.runtime.sandbox import run_sandboxed
+from integration import uml
 
 REPOSITORY = Path(__file__).parents[1]
 INTEGRATION = REPOSITORY / "tests/integration"

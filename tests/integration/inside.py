@@ -232,7 +232,12 @@ def busy(ready: str) -> None:
 
 
 def trainings(
-    python: str, dataset: str, workers: int, points: list[dict[str, Any]], memory_gb: float = 4
+    python: str,
+    dataset: str,
+    workers: int,
+    points: list[dict[str, Any]],
+    memory_gb: float = 4,
+    core_share: float = 1.0,
 ) -> list[dict[str, Any]]:
     """Train each point for ten steps with the real workers of one group, over loopback; what each rank reports."""
     with IPRoute() as network:
@@ -242,8 +247,9 @@ def trainings(
     for rank in range(workers):
         host = Host(f"h{rank + 1}", "127.0.0.1", (cores[rank % len(cores)],), 1, int(memory_gb * 2**30))
         launches.append(Launch(host, None, Path(f"rank{rank}.log")))
-        job = {"rank": rank, "world_size": workers, "threads": 1, "devices": "cpu", "timeout_s": 120}
-        jobs.append({**job, "rendezvous": "127.0.0.1:29500", "datasets": {"digits-28x28x1": dataset}})
+        job = {"rank": rank, "world_size": workers, "threads": 1, "core_share": core_share, "devices": "cpu"}
+        job |= {"rendezvous": "127.0.0.1:29500", "timeout_s": 120, "datasets": {"digits-28x28x1": dataset}}
+        jobs.append(job)
     answers = []
     variables = workers_environment(os.environ, threads=1, interface="lo")
     with (

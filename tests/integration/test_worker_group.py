@@ -38,6 +38,22 @@ def trained(
     }
 
 
+@pytest.fixture(scope="module")
+def by_share(
+    tmp_path_factory: pytest.TempPathFactory, torch_environment: dict[str, Any]
+) -> dict[float, dict[str, Any]]:
+    """What a worker alone on its core reports when the whole core is its share, and half of it."""
+    folder = tmp_path_factory.mktemp("share")
+    prepare("digits", {}, folder / "digits.npz")
+    common = {"python": torch_environment["python"], "dataset": str(folder / "digits.npz"), "workers": 1}
+    points = [{"model": "cnn", "batch_size": 256, "seed": 1}]
+    found = {}
+    for share in (1.0, 0.5):
+        (folder / str(share)).mkdir()
+        found[share] = run_inside(folder / str(share), "trainings", points=points, core_share=share, **common)
+    return {share: answers[0] for share, answers in found.items()}
+
+
 def hashes(answer: dict[str, Any]) -> list[str]:
     return [rank["parameters_sha256"] for rank in answer["ranks"]]
 
@@ -79,6 +95,15 @@ def test_every_step_is_timed_and_divided_into_its_parts(trained):
         mean = sum(rank["step_times_ms"]) / 10
         assert 0 < rank["forward_ms"] + rank["backward_ms"] < mean
         assert 0 < rank["communication_ms"] < mean
+
+
+def test_half_a_core_is_half_as_fast_though_nobody_wants_the_other_half(by_share):
+    whole_ms, half_ms = (min(by_share[share]["ranks"][0]["step_times_ms"]) for share in (1.0, 0.5))
+    assert 1.7 * whole_ms < half_ms < 3 * whole_ms
+
+
+def test_a_share_of_a_core_changes_nothing_that_is_learnt(by_share):
+    assert hashes(by_share[1.0]) == hashes(by_share[0.5])
 
 
 def test_a_batch_that_does_not_fit_is_recorded_with_its_reason_and_the_group_goes_on(prepared):

@@ -41,6 +41,7 @@ def test_more_hosts_than_cores_share_them_and_time_is_dilated_by_how_many_share_
     placement = placed(4, 2)
     assert cores_of(placement) == [(0,), (0,), (1,), (1,)]
     assert placement.dilation == 2
+    assert {host.core_share for host in placement.hosts} == {0.5}
     assert placed(3, 2).dilation == 2
     assert placed(8, 2, vcpus=4).dilation == 16
 
@@ -49,6 +50,12 @@ def test_a_small_group_of_a_study_whose_hosts_do_not_all_fit_computes_on_one_cor
     alone, pair = placed(1, 4, vcpus=4, count=4), placed(2, 4, vcpus=4, count=4)
     assert cores_of(alone) == [(0,)]
     assert alone.dilation == pair.dilation == 4  # so that one host and two compare
+
+
+def test_a_host_that_is_alone_on_its_core_has_no_larger_share_of_it_than_the_others():
+    placement = placed(3, 2)
+    assert cores_of(placement) == [(0,), (0,), (1,)]
+    assert [host.core_share for host in placement.hosts] == [0.5, 0.5, 0.5]
 
 
 def test_a_dilation_can_be_asked_for():

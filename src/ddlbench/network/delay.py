@@ -33,6 +33,8 @@ _PACKET_ID_OFFSET = 24  # netlink header 16, nfgenmsg 4, attribute header 4: the
 _BATCH, _VERDICTS = 64, 8  # packets taken, packets let go, at a time
 # After packets came, it looks for more only that much later: woken by each, it would put aside whoever sends them.
 _NAP_S = 100e-6
+# A core that has slept for long, a virtual one more so, wakes up that late at worst.
+_LATE_NS = 500_000
 # What naps, timers and the way back into Python usually cost; a packet is let go that much early.
 _EARLY_NS = 200_000
 
@@ -113,8 +115,7 @@ def serve(count: int) -> None:
     while True:
         now = monotonic_ns()
         due = [when for queue in queues.values() if (when := queue.release(now)) is not None]
-        timeout = max(0, min(due) - monotonic_ns()) / 1e9 if due else None
-        ready = select.select([commands, *queues], [], [], timeout)[0]
+        ready = select.select([commands, *queues], [], [], _wait_s(due))[0]
         for each in ready:
             if each == commands:
                 line = sys.stdin.readline()
@@ -127,6 +128,14 @@ def serve(count: int) -> None:
                 queues[each].take(buffer)
         if ready:
             sleep(_NAP_S)
+
+
+def _wait_s(due: list[int]) -> float | None:
+    """How long nothing is due; a long wait ends early, and a short one follows that ends in time."""
+    if not due:
+        return None
+    wait_ns = max(0, min(due) - monotonic_ns())
+    return (wait_ns if wait_ns < _LATE_NS else wait_ns - _LATE_NS) / 1e9
 
 
 if __name__ == "__main__":

@@ -12,13 +12,17 @@ MEMORY_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Host:
-    """One emulated host: its name and address, the cores its processes are pinned to, its threads and memory."""
+    """One emulated host: its name and address, the cores its processes are pinned to, its threads and memory.
+
+    core_share: how much of these cores' time is its own; the rest is not lent to it while its neighbours wait.
+    """
 
     name: str
     address: str
     cores: tuple[int, ...]
     threads: int
     memory_bytes: int
+    core_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -47,22 +51,23 @@ def place(
 
     Where all `host_count` hosts of the study fit, a host has its own cores and nothing is dilated. Otherwise every host
     of the study, in small groups too, so that they compare, has at most one core, and time is dilated by
-    k = vcpus x (hosts on a core): a host then computes as fast as `vcpus` such cores that share the work perfectly.
+    k = vcpus x (hosts on a core): a host then computes as fast as `vcpus` such cores that share the work perfectly. A
+    host that happens to be alone on its core, or whose neighbours wait, has its share of it and no more.
     Raises ConfigError for a dilation that cannot be had on this machine, saying which can.
     """
     hosts_per_core = ceil(workers / len(cores))
     if dilation == "auto" and host_count * vcpus <= len(cores):
         shares = [tuple(cores[i * vcpus : (i + 1) * vcpus]) for i in range(workers)]
-        factor = 1.0
+        factor = core_share = 1.0
     else:
         if dilation != "auto":
             hosts_per_core = _hosts_per_core(float(dilation), workers, vcpus, len(cores))
         shares = [(cores[i // hosts_per_core],) for i in range(workers)]
-        factor = float(vcpus * hosts_per_core)
+        factor, core_share = float(vcpus * hosts_per_core), 1 / hosts_per_core
     wanted = int(memory_gb * GIB)
     affordable = int(available_memory_bytes * MEMORY_SHARE / workers)
     hosts = tuple(
-        Host(f"h{i}", f"10.66.0.{i}", share, len(share), min(wanted, affordable))
+        Host(f"h{i}", f"10.66.0.{i}", share, len(share), min(wanted, affordable), core_share)
         for i, share in enumerate(shares, start=1)
     )
     return Placement(hosts, factor, affordable < wanted)

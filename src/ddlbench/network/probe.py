@@ -170,9 +170,7 @@ def _round_trips_ms(star: Star, sockets: list[socket.socket], link: Link) -> lis
     return [median(trip) if trip else float("inf") for trip in trips]
 
 
-def _rates_mbit(
-    star: Star, senders: list[list[socket.socket]], link: Link, train_bytes: int
-) -> list[float]:
+def _rates_mbit(star: Star, senders: list[list[socket.socket]], link: Link, train_bytes: int) -> list[float]:
     """What passes each host's shaper per second while the host sends as fast as it can, in trains at most that long."""
     bytes_per_s = link.bandwidth_mbit * 1e6 / 8
     window_s = max(_RATE_WINDOW_S, 300 * _FRAME / bytes_per_s)

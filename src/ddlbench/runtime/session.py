@@ -307,6 +307,7 @@ def run(job: Mapping[str, Any]) -> None:
                 "rank": rank,
                 "world_size": len(hosts),
                 "threads": host.threads,
+                "core_share": host.core_share,
                 "devices": job["devices"],
                 "rendezvous": f"{address}:{_RENDEZVOUS_PORT}",
                 "timeout_s": timeouts.prepare_s + timeouts.step_s,

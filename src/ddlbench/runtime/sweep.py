@@ -166,6 +166,7 @@ class _Desk:
     def measure(self, wanted: list[Run], run: Run, call: Invocation, logs: Path) -> None:
         """Measure, in one session, what is missing of `run` and of the wanted runs that its group can measure."""
         self._take_datasets_of(wanted)
+        here = self.placement(run)
         missing = [
             (point, each)
             for each in wanted
@@ -182,7 +183,6 @@ class _Desk:
             and self.placement(each).dilation == here.dilation
         }
         elsewhere = sum(max(1, self._lacking(key)) for key in numbers if key not in mine)
-        here = self.placement(run)
         settings = self.plan.settings
         job = {
             "run": run.id,

@@ -26,6 +26,7 @@ import torch
 import torch._dynamo  # DDP does it otherwise, a second after the workers have been forked, in each of them
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
@@ -79,6 +80,7 @@ class Point:
         self.optimizer.zero_grad()
         loss = cross_entropy(self.model(images), labels)
         (loss if self.weight == 1.0 else loss * self.weight).backward()
+        self.worker.pace.begin()
         self.optimizer.step()
         return loss
 
@@ -87,6 +89,7 @@ class Point:
         step_times_ms: list[float] = []
         splits: dict[str, list[float]] = {"forward_ms": [], "backward_ms": [], "communication_ms": []}
         loss = torch.tensor(float("nan"))
+        self.worker.pace.begin()
         for _ in range(steps):
             started = time.perf_counter()
             loss = self.step()
@@ -132,6 +135,35 @@ class Point:
         return digest.hexdigest()
 
 
+class Pace:
+    """Keeps a host that shares its core from computing faster than its share while its neighbours wait.
+
+    The kernel lends an idle neighbour's share; a host of its own has no such neighbour.
+    """
+
+    def __init__(self, core_share: float) -> None:
+        self.core_share = core_share
+        self.begin()
+
+    def begin(self) -> None:
+        """Computing begins now."""
+        self.wall_s, self.cpu_s = time.perf_counter(), time.thread_time()
+
+    def keep(self) -> None:
+        """Wait until what has been computed since would be done on the host's own share."""
+        computed_s = time.thread_time() - self.cpu_s
+        early_s = computed_s / self.core_share - (time.perf_counter() - self.wall_s)
+        if early_s > 0:
+            time.sleep(early_s)
+        self.begin()
+
+
+def reduce_at_pace(worker: "Worker", bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """DDP's own mean of a bucket's gradients over the ranks, begun when the host's share of a core has made them."""
+    worker.pace.keep()
+    return allreduce_hook(worker.group, bucket)  # type: ignore[arg-type]
+
+
 class Worker:
     """One rank of the worker group."""
 
@@ -146,6 +178,7 @@ class Worker:
         self.names: dict[nn.Module, str] = {}
         self.shapes: dict[nn.Module, Any] = {}
         self.point: Point | None = None
+        self.pace = Pace(job["core_share"])
         self.timeout = timedelta(seconds=job["timeout_s"])
         torch.set_num_threads(job["threads"])
         if self.rank > 0:
@@ -166,6 +199,8 @@ class Worker:
                 process_group=self.group,
             )
             model._set_ddp_runtime_logging_sample_rate(1)
+            if self.pace.core_share < 1:
+                model.register_comm_hook(self, reduce_at_pace)
             height, width, channels = shape
             for _ in range(2):
                 model(torch.zeros(1, channels, height, width, device=self.device)).sum().backward()
