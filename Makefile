@@ -68,11 +68,15 @@ python:
 	  exit 1
 	}
 
-# iperf3: the link's goodput is compared with it.
+# iperf3: the link's goodput is compared with it. The others: a kernel that has netem, whatever this machine's has.
 test-tools:
-	@if ! command -v iperf3 >/dev/null; then
-	  $(call install_as_root,iperf3)
-	fi
+	@PATH="$$PATH:/sbin:/usr/sbin"
+	for tool in iperf3 linux.uml insmod gcc /usr/include/stdio.h; do
+	  command -v $$tool >/dev/null || [ -e $$tool ] || {
+	    $(call install_as_root,iperf3 user-mode-linux kmod gcc libc6-dev)
+	    break
+	  }
+	done
 
 define install_as_root
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socket
-import statistics
 import struct
 import subprocess
 import sys
@@ -108,14 +107,28 @@ def goodput_mbit(backend: str, link: dict[str, float], wanted: float, percent: f
 
 def round_trips_ms(backend: str | None, link: dict[str, float], times: int = 15) -> list[float]:
     """How long it takes a host to connect to another, which is one round trip."""
-    found = []
     with hosts(backend) as star:
         star.shape(Link(**link))
-        with listening(star, 1) as server:
-            for _ in range(times):
-                started = time.perf_counter()
-                connected(star, server).close()
-                found.append((time.perf_counter() - started) * 1e3)
+        return _connecting_ms(star, times)
+
+
+def links_in_turn_ms(backend: str, links: list[dict[str, float] | None]) -> list[list[float]]:
+    """Round trips on one link after another, None being an open one."""
+    found = []
+    with hosts(backend) as star:
+        for link in links:
+            star.shape(link and Link(**link))
+            found.append(_connecting_ms(star, times=15))
+    return found
+
+
+def _connecting_ms(star: Star, times: int) -> list[float]:
+    found = []
+    with listening(star, 1) as server:
+        for _ in range(times):
+            started = time.perf_counter()
+            connected(star, server).close()
+            found.append((time.perf_counter() - started) * 1e3)
     return found
 
 
@@ -195,22 +208,6 @@ def dead_delay(link: dict[str, float]) -> dict[str, Any]:
         except DdlbenchError as error:
             return {"before": before.decode(), "after": after, "said": str(error)}
     return {"before": before.decode(), "after": after, "said": None}
-
-
-def reopened_ms(backend: str, link: dict[str, float]) -> list[float]:
-    """Round trips on an open link, on a shaped one, and on one that was opened again."""
-    found = []
-    with hosts(backend) as star:
-        for each in (None, Link(**link), None):
-            star.shape(each)
-            trips = []
-            with listening(star, 1) as server:
-                for _ in range(5):
-                    started = time.perf_counter()
-                    connected(star, server).close()
-                    trips.append((time.perf_counter() - started) * 1e3)
-            found.append(statistics.median(trips))
-    return found
 
 
 def alone(link: dict[str, float], ready: str, go: str, times: int) -> list[float]:

@@ -54,7 +54,8 @@ def run(command: Sequence[str], folder: Path, *, memory_mb: int = 512, timeout_s
 
 def is_here() -> bool:
     """Whether the packages are installed."""
-    return all(shutil.which(program) for program in ("linux.uml", "gcc", "insmod"))
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    return all(shutil.which(program, path=path) for program in ("linux.uml", "gcc", "insmod"))
 
 
 def _init(command: Sequence[str], folder: Path, status: Path) -> str:
@@ -62,12 +63,12 @@ def _init(command: Sequence[str], folder: Path, status: Path) -> str:
     variables = {key: os.environ[key] for key in ("PATH", "PYTHONPATH") if key in os.environ}
     lines = [
         "#!/bin/sh",
+        *(f"export {key}={shlex.quote(value)}" for key, value in variables.items()),
+        'PATH="$PATH:/usr/sbin:/sbin"',
         "mount -t proc proc /proc",
         "mount -t sysfs sysfs /sys",
         "mount -t tmpfs tmpfs /run",
-        *(f"export {key}={shlex.quote(value)}" for key, value in variables.items()),
         *(f"insmod /usr/lib/uml/modules/*/kernel/{module} || true" for module in MODULES),
-        "ip link set lo up 2>/dev/null || true",
         f"cd {shlex.quote(str(folder))}",
         f"{shlex.join(command)} </dev/null",
         f"echo $? >{shlex.quote(str(status))}",

@@ -199,26 +199,28 @@ def _rates_mbit(star: Star, senders: list[list[socket.socket]], link: Link, trai
 
 
 def _losses_percent(star: Star, sockets: list[socket.socket], link: Link) -> list[float]:
-    """Share of small packets that the router does not forward, of at least 20,000 a host."""
+    """Share of 20,000 small packets of each host that the router does not hand on to the next."""
     for endpoint in sockets:
         endpoint.setsockopt(socket.IPPROTO_UDP, _UDP_SEGMENT, 0)
         endpoint.setblocking(True)
         endpoint.settimeout(_GRACE_S + link.latency_ms / 1000)
-    sent_before, arrived_before = _counters(star, 1), _counters(star, 9)
+    before = _handed_on(star, link)
     for _ in range(_LOSS_PACKETS):
         for host, endpoint in enumerate(sockets):
             endpoint.sendto(bytes(_LOSS_PAYLOAD), _next_host(star, host, _DISCARD_PORT))
+    after = _handed_on(star, link)
+    shares = [(now - then) / _LOSS_PACKETS for then, now in zip(before, after, strict=True)]
+    return [100 * max(0.0, 1 - shares[(host + 1) % len(shares)]) for host in range(len(shares))]
+
+
+def _handed_on(star: Star, link: Link) -> list[int]:
+    """How many packets the router has handed to each host, when nothing is on its way any more."""
     deadline = monotonic() + link.latency_ms / 1000 + _GRACE_S
-    arrived = _counters(star, 9)
-    while True:
+    latest, count = _counters(star, 9), None
+    while latest != count and monotonic() < deadline:
         sleep(0.02 + link.latency_ms / 1000)
-        if (latest := _counters(star, 9)) == arrived or monotonic() > deadline:
-            break
-        arrived = latest
-    sent = [b - a for a, b in zip(sent_before, _counters(star, 1), strict=True)]
-    received = [b - a for a, b in zip(arrived_before, arrived, strict=True)]
-    hosts = len(sockets)
-    return [100 * max(0.0, 1 - received[(host + 1) % hosts] / sent[host]) for host in range(hosts)]
+        latest, count = _counters(star, 9), latest
+    return latest
 
 
 def _sent_payload(star: Star) -> list[int]:
