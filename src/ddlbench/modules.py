@@ -13,6 +13,7 @@ MEASURING = (
     "network/star.py",
     "network/shaping.py",
     "network/netfilter.py",
+    "network/steering.py",
     "network/delay.py",
     "runtime/bare.py",
     "runtime/session.py",

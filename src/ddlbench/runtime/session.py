@@ -226,6 +226,7 @@ class Session:
             "asked": link.as_dict(),
             "measured": self.verified[link].as_dict(),
             "backend": self.star.backend.name,
+            "in_order": self.star.in_order,
             "congestion_control": self.job["congestion_control"],
         }, is_new
 
@@ -329,7 +330,7 @@ def run(job: Mapping[str, Any]) -> None:
 
 def _star(job: Mapping[str, Any], hosts: list[Host]) -> Star:
     return Star(
-        [host.address for host in hosts],
+        hosts,
         congestion_control=job["congestion_control"],
         dilation=job["placement"]["dilation"],
     )
