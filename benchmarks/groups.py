@@ -60,7 +60,8 @@ def placement_from(data: Mapping[str, Any]) -> Placement:
 
 def star_of(placement: Placement) -> Star:
     """The emulated hosts of a placement, as a run of ddlbench makes them."""
-    return Star(placement.hosts, congestion_control="cubic", dilation=placement.dilation)
+    addresses = [host.address for host in placement.hosts]
+    return Star(addresses, congestion_control="cubic", dilation=placement.dilation)
 
 
 def become(host: Host, namespace: int) -> Callable[[], None]:

@@ -13,7 +13,6 @@ MEASURING = (
     "network/star.py",
     "network/shaping.py",
     "network/netfilter.py",
-    "network/steering.py",
     "network/delay.py",
     "runtime/bare.py",
     "runtime/session.py",

@@ -31,10 +31,6 @@ from ddlbench.runtime.fork_server import ForkServer
 from ddlbench.runtime.group import Launch, Timeouts, WorkerGroup
 
 ADDRESSES = ["10.66.0.1", "10.66.0.2"]
-HOSTS = [
-    Host(f"h{number}", address, (number % os.cpu_count(),), 1, 1 << 30)
-    for number, address in enumerate(ADDRESSES)
-]
 BACKENDS = {"tbf+netem": shaping.Netem, "tbf+nfqueue": shaping.DelayedVerdicts}
 TCP_INFO_RTO = 8  # offset in bytes, of microseconds
 LIMITS = Timeouts(launch_s=120, prepare_s=120, step_s=60, heartbeat_s=60)
@@ -43,7 +39,7 @@ LIMITS = Timeouts(launch_s=120, prepare_s=120, step_s=60, heartbeat_s=60)
 @contextmanager
 def hosts(backend: str | None, *, congestion_control: str = "cubic", dilation: float = 1.0) -> Iterator[Star]:
     """Two emulated hosts whose links are made by `backend`, or by what this kernel chooses."""
-    with Star(HOSTS, congestion_control=congestion_control, dilation=dilation) as star:
+    with Star(ADDRESSES, congestion_control=congestion_control, dilation=dilation) as star:
         if backend not in (None, star.backend.name):
             star.backend = star._cleanup.enter_context(BACKENDS[backend](star.backend.ports))
         yield star
@@ -136,48 +132,27 @@ def _connecting_ms(star: Star, times: int) -> list[float]:
     return found
 
 
-def taken_in_on(link: dict[str, float]) -> list[list[int]]:
-    """For each host the core that it has, and the one on which it took in what the other sent from its own core."""
-    found = []
-    with hosts(None) as star:
-        assert star.in_order
-        star.shape(Link(**link))
-        for sender, receiver in ((0, 1), (1, 0)):
-            os.sched_setaffinity(0, HOSTS[sender].cores)
-            with (
-                listening(star, receiver) as server,
-                connected(star, server, sender) as one,
-                server.accept()[0] as other,
-            ):
-                one.sendall(b"packet")
-                other.recv(6)
-                core = other.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
-            found.append([HOSTS[receiver].cores[0], core])
-    return found
-
-
 def loss_percent(backend: str, link: dict[str, float], packets: int) -> float:
     """How many of the packets that a host sends do not reach the other; nobody reads them there."""
     with hosts(backend) as star:
         star.shape(Link(**link))
         sender, receiver = datagrams(star, 0), datagrams(star, 1)
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        before = _counter(star, 1, "Ip", "InDelivers")
+        before = _delivered(star, 1)
         for _ in range(packets):
             sender.sendto(b"packet", receiver.getsockname())
         count = 0
-        while (now := _counter(star, 1, "Ip", "InDelivers") - before) != count:
+        while (now := _delivered(star, 1) - before) != count:
             count = now
             time.sleep(0.5)
     return 100 * (1 - count / packets)
 
 
-def _counter(star: Star, host: int, group: str, name: str) -> int:
-    """A counter of a host's kernel, as /proc/net/snmp and netstat have them."""
-    file = "netstat" if group == "TcpExt" else "snmp"
-    with entered(star.namespaces[host]), open(f"/proc/thread-self/net/{file}") as lines:
-        names, values = [line.split() for line in lines if line.startswith(f"{group}:")]
-    return int(values[names.index(name)])
+def _delivered(star: Star, host: int) -> int:
+    """How many IPv4 packets have reached a host."""
+    with entered(star.namespaces[host]), open("/proc/thread-self/net/snmp") as file:
+        names, values = [line.split() for line in file if line.startswith("Ip:")]
+    return int(values[names.index("InDelivers")])
 
 
 def connection(congestion_control: str, dilation: float) -> dict[str, Any]:

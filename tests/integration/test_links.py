@@ -1,6 +1,5 @@
 """Emulated links carry what they were asked to carry: measured by iperf3 and by plain sockets, not by our own probe."""
 
-import os
 import re
 from statistics import median
 
@@ -42,13 +41,6 @@ def test_two_percent_of_the_packets_are_lost(sandbox, backend):
 def test_no_packet_is_lost_where_no_loss_was_asked_for(sandbox, backend):
     link = {"bandwidth_mbit": 1000, "latency_ms": 1}
     assert sandbox("loss_percent", backend=backend, link=link, packets=5_000) == 0
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may steer packets")
-@pytest.mark.parametrize("latency_ms", [0, 5])
-def test_a_host_takes_packets_in_on_its_own_core_where_none_overtakes_another(sandbox, latency_ms):
-    for own, found in sandbox("taken_in_on", link={"bandwidth_mbit": 100, "latency_ms": latency_ms}):
-        assert found == own
 
 
 def test_an_opened_link_is_as_fast_as_one_that_was_never_shaped(sandbox, backend):

@@ -6,7 +6,6 @@ address. When the process ends, by SIGKILL too, the kernel removes all of it.
 """
 
 import os
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -14,11 +13,9 @@ from typing import Self
 
 from pyroute2 import IPRoute
 
-from ddlbench.network.hosts import Host
 from ddlbench.network.link import Link
 from ddlbench.network.namespaces import entered, new_network_namespace
 from ddlbench.network.shaping import Backend, Port, choose_backend
-from ddlbench.network.steering import take_in_on
 
 _GATEWAY = "169.254.1.1"
 _LINK_SCOPE = 253
@@ -31,17 +28,16 @@ RTO_MIN_MS = 200  # the kernel's default, which time dilation must stretch too
 
 
 class Star:
-    """Emulated hosts, their links open (unshaped) at first.
+    """`count` emulated hosts, their links open (unshaped) at first.
 
     `congestion_control` is chosen on every route. `dilation` slows down all that it links: bandwidth, latency and TCP's
     shortest retransmission time-out. Raises OSError where the kernel refuses.
     """
 
-    def __init__(self, hosts: Sequence[Host], *, congestion_control: str, dilation: float = 1.0) -> None:
-        self.addresses = [host.address for host in hosts]
+    def __init__(self, addresses: list[str], *, congestion_control: str, dilation: float = 1.0) -> None:
+        self.addresses = addresses
         self.dilation = dilation
         self.namespaces: list[int] = []
-        self.in_order = True  # whether packets cannot overtake each other
         self._cleanup = ExitStack()
         with ExitStack() as on_error:
             on_error.callback(self._cleanup.close)
@@ -53,7 +49,10 @@ class Star:
                 "rto_min": round(RTO_MIN_MS * dilation),
                 "lock": 1 << _RTO_MIN,  # TCP heeds this one only if it is locked
             }
-            ports = [self._add_host(router, number, host, metrics) for number, host in enumerate(hosts, 1)]
+            ports = [
+                self._add_host(router, number, address, metrics)
+                for number, address in enumerate(addresses, 1)
+            ]
             self.backend: Backend = self._cleanup.enter_context(choose_backend(ports, dilation))
             on_error.pop_all()
 
@@ -61,7 +60,7 @@ class Star:
         """Give every host this link, dilated, from now on; None opens the links again."""
         self.backend.shape(link)
 
-    def _add_host(self, router: IPRoute, number: int, host: Host, metrics: dict[str, object]) -> Port:
+    def _add_host(self, router: IPRoute, number: int, address: str, metrics: dict[str, object]) -> Port:
         namespace = new_network_namespace()
         self._cleanup.callback(os.close, namespace)
         self.namespaces.append(namespace)
@@ -71,29 +70,21 @@ class Star:
         self._cleanup.callback(router.link, "del", index=outer)
         router.link("set", index=outer, state="up")
         router.addr("add", index=outer, address=_GATEWAY, prefixlen=32)
-        router.route("add", dst=f"{host.address}/32", oif=outer, scope=_LINK_SCOPE)
-        self._steer(host.cores[0], name)
+        router.route("add", dst=f"{address}/32", oif=outer, scope=_LINK_SCOPE)
         with entered(namespace):
-            inside = self._cleanup.enter_context(IPRoute())
-            inner = inside.link_lookup(ifname="eth0")[0]
+            host = self._cleanup.enter_context(IPRoute())
+            inner = host.link_lookup(ifname="eth0")[0]
             for index in (1, inner):
-                inside.link("set", index=index, state="up")
-            inside.addr("add", index=inner, address=host.address, prefixlen=32)
-            inside.route("add", dst=f"{_GATEWAY}/32", oif=inner, scope=_LINK_SCOPE)
-            inside.route("add", dst="default", gateway=_GATEWAY, oif=inner, metrics=metrics)
-            self._steer(host.cores[0], "eth0")
+                host.link("set", index=index, state="up")
+            host.addr("add", index=inner, address=address, prefixlen=32)
+            host.route("add", dst=f"{_GATEWAY}/32", oif=inner, scope=_LINK_SCOPE)
+            host.route("add", dst="default", gateway=_GATEWAY, oif=inner, metrics=metrics)
             for buffer in ("tcp_rmem", "tcp_wmem"):
                 sizes = f"4096 {_SOCKET_BUFFER_BYTES} {_LARGEST_SOCKET_BUFFER_BYTES}"
                 _write(f"/proc/sys/net/ipv4/{buffer}", sizes)
             # A new connection starts from nothing, not from what an older one met on another link.
             _write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")
-        return Port(name, namespace, inside, inner)
-
-    def _steer(self, core: int, device: str) -> None:
-        try:
-            take_in_on(core, device)
-        except OSError:
-            self.in_order = False
+        return Port(name, namespace, host, inner)
 
     def __enter__(self) -> Self:
         return self

@@ -226,7 +226,6 @@ class Session:
             "asked": link.as_dict(),
             "measured": self.verified[link].as_dict(),
             "backend": self.star.backend.name,
-            "in_order": self.star.in_order,
             "congestion_control": self.job["congestion_control"],
         }, is_new
 
@@ -330,7 +329,7 @@ def run(job: Mapping[str, Any]) -> None:
 
 def _star(job: Mapping[str, Any], hosts: list[Host]) -> Star:
     return Star(
-        hosts,
+        [host.address for host in hosts],
         congestion_control=job["congestion_control"],
         dilation=job["placement"]["dilation"],
     )
