@@ -6,6 +6,7 @@ from math import ceil
 from ddlbench.errors import ConfigError
 
 GIB = 2**30
+NETWORK = "10.66.0.0/16"  # of all emulated hosts
 # Left to the operating system and to our own processes when hosts share the machine's memory.
 MEMORY_SHARE = 0.9
 

@@ -13,6 +13,7 @@ from typing import Self
 
 from pyroute2 import IPRoute
 
+from ddlbench.network.hosts import NETWORK
 from ddlbench.network.link import Link
 from ddlbench.network.namespaces import entered, new_network_namespace
 from ddlbench.network.shaping import Backend, Port, choose_backend
@@ -78,7 +79,8 @@ class Star:
                 host.link("set", index=index, state="up")
             host.addr("add", index=inner, address=address, prefixlen=32)
             host.route("add", dst=f"{_GATEWAY}/32", oif=inner, scope=_LINK_SCOPE)
-            host.route("add", dst="default", gateway=_GATEWAY, oif=inner, metrics=metrics)
+            # Only to other hosts: a name server that seems to be reachable would be waited for.
+            host.route("add", dst=NETWORK, gateway=_GATEWAY, oif=inner, metrics=metrics)
             for buffer in ("tcp_rmem", "tcp_wmem"):
                 sizes = f"4096 {_SOCKET_BUFFER_BYTES} {_LARGEST_SOCKET_BUFFER_BYTES}"
                 _write(f"/proc/sys/net/ipv4/{buffer}", sizes)
