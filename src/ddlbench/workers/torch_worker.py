@@ -15,10 +15,12 @@ so N workers see what one worker with the same global batch would see.
 import gc
 import hashlib
 import os
+import resource
 import socket
 import sys
 import time
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -241,6 +243,8 @@ class Worker:
         """Take a point; a step of it, on this rank alone, warms caches and tells whether it fits into memory."""
         self.point = None
         try:
+            if self.device.type == "cpu":
+                refuse_what_cannot_fit(command["point"], self.world_size)
             self.point = Point(self, command["point"], command["seed"])
             with self.point.model.no_sync():
                 self.point.step()
@@ -294,6 +298,37 @@ def await_listener(address: str, timeout_s: float) -> None:
             time.sleep(0.02)
         else:
             return
+
+
+def refuse_what_cannot_fit(point: Message, world_size: int) -> None:
+    """Raise MemoryError where the backward pass alone would need more than this process may have.
+
+    To find that out by trying would fill the memory first: seconds for each gigabyte on some virtual machines.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if limit == resource.RLIM_INFINITY:
+        return
+    kept = kept_bytes(point["model"], tuple(point["image_shape"]), point["batch_size"] // world_size)
+    if kept > limit:
+        raise MemoryError(f"a step keeps {kept} bytes for its backward pass, and there are {limit}")
+
+
+@cache
+def kept_bytes(name: str, shape: tuple[int, ...], images: int) -> int:
+    """What autograd keeps of a forward pass, found on tensors that have a shape and no content."""
+    height, width, channels = shape
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage._cdata] = storage  # held, so that no other can take its place
+        return tensor
+
+    with torch.device("meta"), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model = MODELS[name](shape)  # type: ignore[arg-type]
+        outputs = model(torch.empty(images, channels, height, width))
+        cross_entropy(outputs, torch.empty(images, dtype=torch.int64))
+    return sum(storage.nbytes() for storage in kept.values())
 
 
 def is_out_of_memory(error: BaseException) -> bool:
