@@ -68,12 +68,12 @@ python:
 	  exit 1
 	}
 
-# iperf3: the link's goodput is compared with it. The others: a kernel that has netem, whatever this machine's has.
+# iperf3 and NetPIPE: what links carry is compared with them. The others: a kernel that has netem, whatever this machine's has.
 test-tools:
 	@PATH="$$PATH:/sbin:/usr/sbin"
-	for tool in iperf3 linux.uml insmod gcc /usr/include/stdio.h; do
+	for tool in iperf3 NPtcp linux.uml insmod gcc /usr/include/stdio.h; do
 	  command -v $$tool >/dev/null || [ -e $$tool ] || {
-	    $(call install_as_root,iperf3 user-mode-linux kmod gcc libc6-dev)
+	    $(call install_as_root,iperf3 netpipe-tcp user-mode-linux kmod gcc libc6-dev)
 	    break
 	  }
 	done

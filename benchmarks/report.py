@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-ORDER = ("sweep", "share", "worker", "link", "dilation", "dry_run")
+ORDER = ("sweep", "share", "worker", "link", "probe", "dilation", "dry_run")
 BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"
 
 

@@ -1,4 +1,7 @@
-"""The command `ddlbench`: is a configuration right, where does a result come from, does it match, what is there."""
+"""The command `ddlbench`: is a configuration right, where does a result come from, does it match, what is there.
+
+`ddlbench probe` has a module of its own, `cli_probe`.
+"""
 
 import argparse
 import csv
@@ -10,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ddlbench import cli_probe
 from ddlbench.errors import ConfigError, DdlbenchError
 
 BROKEN_PIPE = 141  # what the shell reports for a program that SIGPIPE ended
@@ -38,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="ddlbench", description="Results of ddlbench: where they come from."
+        prog="ddlbench", description="Results of ddlbench: where they come from; and networks, probed."
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     check = commands.add_parser(
@@ -72,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         "--config", type=Path, default=Path("config/config.yaml"), help="default: %(default)s"
     )
     summary.set_defaults(command=_summary)
+    cli_probe.add_to(commands)
     return parser
 
 
@@ -88,7 +93,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _trace(arguments: argparse.Namespace) -> int:
-    from ddlbench.measurements.provenance import trace
+    from ddlbench.measurements.lineage import trace
 
     _must_exist([arguments.file])
     print(trace(arguments.file))
@@ -96,7 +101,8 @@ def _trace(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from ddlbench.measurements.provenance import check, repository_root
+    from ddlbench.measurements.lineage import check
+    from ddlbench.measurements.provenance import repository_root
 
     _must_exist(arguments.files)
     figures = repository_root("results") / "results" / "figures"

@@ -18,7 +18,15 @@ MEASURING = (
     "runtime/session.py",
 )
 TABULATING = ("measurements/record.py", "measurements/statistics.py", "measurements/tables.py")
-DRAWING = ("figures/__init__.py", "figures/theme.py", "figures/chart.py", "figures/caption.py")
+DRAWING = (
+    "figures/__init__.py",
+    "figures/axes.py",
+    "figures/caption.py",
+    "figures/chart.py",
+    "figures/gaps.py",
+    "figures/rows.py",
+    "figures/theme.py",
+)
 
 
 def files(*names: str) -> list[str]:

@@ -132,6 +132,18 @@ def _connecting_ms(star: Star, times: int) -> list[float]:
     return found
 
 
+def unreachable_after_s(address: str) -> float:
+    """How long a host waits until it knows that it cannot reach an address outside of the star."""
+    with hosts(None) as star, entered(star.namespaces[0]):
+        started = time.perf_counter()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
+            try:
+                endpoint.connect((address, 53))
+            except OSError:
+                return time.perf_counter() - started
+    raise AssertionError(f"{address} seems to be reachable")
+
+
 def loss_percent(backend: str, link: dict[str, float], packets: int) -> float:
     """How many of the packets that a host sends do not reach the other; nobody reads them there."""
     with hosts(backend) as star:

@@ -43,6 +43,10 @@ def test_no_packet_is_lost_where_no_loss_was_asked_for(sandbox, backend):
     assert sandbox("loss_percent", backend=backend, link=link, packets=5_000) == 0
 
 
+def test_a_host_knows_at_once_that_it_reaches_no_name_server(sandbox):
+    assert sandbox("unreachable_after_s", address="192.0.2.53") < 1
+
+
 def test_an_opened_link_is_as_fast_as_one_that_was_never_shaped(sandbox, backend):
     link = {"bandwidth_mbit": 100, "latency_ms": 20}
     before, shaped, after = map(

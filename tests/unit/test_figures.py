@@ -7,8 +7,10 @@ from made_up_tables import figure, made_up_table
 
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.figures import draw, drawing, drawn_rows, theme
+from ddlbench.figures.axes import ticks
 from ddlbench.figures.caption import caption
-from ddlbench.figures.chart import LABELS, line_chart, number, points, ticks
+from ddlbench.figures.chart import LABELS, line_chart, number
+from ddlbench.figures.rows import points
 from ddlbench.measurements.record import METRICS
 
 pytestmark = pytest.mark.unit

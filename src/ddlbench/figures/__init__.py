@@ -45,7 +45,7 @@ def draw(
 
 
 def drawn_rows(plot: "p9.ggplot") -> "pd.DataFrame":
-    """The tidy rows that a plot of ours shows, as they go into its CSV (see `chart.points`)."""
+    """The tidy rows that a plot of ours shows, as they go into its CSV (see `rows.points`)."""
     import pandas as pd
 
     if not isinstance(plot.data, pd.DataFrame):
@@ -61,7 +61,8 @@ def drawing(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], "p9.ggplot
     module = f"{__name__}.{figure.study}"
     if find_spec(module) and (named := import_module(module).FIGURES.get(figure.name)):
         return named  # type: ignore[no-any-return]
-    from ddlbench.figures.chart import category_chart, line_chart, points
+    from ddlbench.figures.chart import category_chart, line_chart
+    from ddlbench.figures.rows import points
 
     charts = {"line": line_chart, "bar": category_chart}
     if figure.kind not in charts:

@@ -9,7 +9,8 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.caption import conditions, how_measured, why_missing
-from ddlbench.figures.chart import line_chart, number, points, refuse_overlap, wrapped
+from ddlbench.figures.chart import line_chart, number, wrapped
+from ddlbench.figures.rows import points, refuse_overlap
 from ddlbench.plan.study import Figure
 
 HEADINGS = {

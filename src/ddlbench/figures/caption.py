@@ -45,7 +45,7 @@ FABRICS = {
 def caption(rows: pd.DataFrame, figure: Figure) -> str:
     """The report's caption of `figure` as reStructuredText; it states only what `rows` hold.
 
-    rows: the points that were drawn, as `chart.points` returns them. Every text from outside is escaped.
+    rows: the points that were drawn, as `rows.points` returns them. Every text from outside is escaped.
     """
     measured = rows[rows["status"] == "measured"]
     said = [f"**{_escaped(figure.title)}.** {_escaped(conditions(rows, figure))}."]

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pandas as pd
 import plotnine as p9
 
-from ddlbench.figures.chart import category_chart, line_chart, points
+from ddlbench.figures.chart import category_chart, line_chart
+from ddlbench.figures.rows import points
 from ddlbench.plan.study import Figure
 
 

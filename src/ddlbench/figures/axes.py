@@ -1,0 +1,119 @@
+"""The axes of a chart: their ends, breaks and texts, and where on them a value lies."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import plotnine as p9
+from mizani.breaks import breaks_extended
+
+LOG_FROM_RATIO = 30.0
+
+
+def ticks(values: Iterable[float]) -> list[str]:
+    """The numbers at an axis: all digits, no exponent; thousands set apart where one reaches 10,000."""
+    values = list(values)
+    text = "{:,.10g}" if max(map(abs, values), default=0) >= 10_000 else "{:.10g}"
+    return [text.format(value) for value in values]
+
+
+@dataclass(frozen=True)
+class XAxis:
+    """The x axis: its ends, ticks and their texts, in data units (`log_base`: where it is logarithmic)."""
+
+    low: float
+    high: float
+    log_base: int | None
+    breaks: tuple[float, ...]
+    labels: tuple[str, ...]
+    margin: float = 0.04  # room on both sides, as a share of the width
+
+    @classmethod
+    def of(cls, values: "pd.Series[Any]", log_base: int | None) -> "XAxis":
+        """The axis that shows `values`, with a tick at each of them that has room for its text."""
+        places = sorted({float(value) for value in values})
+        span = cls(places[0], places[-1], log_base, (), ())
+        texts = ticks(places)
+        kept: list[tuple[float, str]] = []
+        for place, text in zip(places, texts, strict=True):
+            room = 0.015 + 0.0085 * (len(text) + len(kept[-1][1])) if kept else 0.0
+            if not kept or span.share(place) - span.share(kept[-1][0]) >= room:
+                kept.append((place, text))
+        breaks, labels = [place for place, _ in kept], [text for _, text in kept]
+        return cls(span.low, span.high, log_base, tuple(breaks), tuple(labels))
+
+    def place(self, value: float) -> float:
+        """`value` on the axis, in the axis' own (transformed) units."""
+        return math.log(value, self.log_base) if self.log_base else value
+
+    def value(self, share: float) -> float:
+        """The data value at this share of the axis' length."""
+        place = self.place(self.low) + share * self.width
+        return float(self.log_base**place) if self.log_base else place
+
+    def share(self, value: float) -> float:
+        """How far along the axis `value` lies, from 0 to 1."""
+        return (self.place(value) - self.place(self.low)) / self.width
+
+    @property
+    def width(self) -> float:
+        return self.place(self.high) - self.place(self.low) or 1.0
+
+    def scale(self) -> p9.scale_x_continuous:
+        trans = f"log{self.log_base}" if self.log_base else "identity"
+        limits = (self.low, self.high) if self.high > self.low else (self.value(-0.5), self.value(0.5))
+        return p9.scale_x_continuous(
+            trans=trans, breaks=list(self.breaks), labels=list(self.labels), limits=limits,
+            expand=(self.margin, 0), oob=keep,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class YAxis:
+    """The y axis: the range of the data on it, in data units, and whether it is logarithmic."""
+
+    low: float
+    high: float
+    log: bool
+
+    def above(self, share: float) -> float:
+        """The data value that lies this share of the data's range above its upper end."""
+        if self.log:
+            return self.high * float((self.high / self.low) ** share)
+        return self.high + (self.high - self.low) * share
+
+    def share(self, value: float) -> float:
+        """How far up the axis `value` lies, from 0 to 1."""
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    @property
+    def breaks(self) -> list[float]:
+        if not self.log:
+            return [b for b in breaks_extended(n=5)((self.low, self.high)) if self.low <= b <= self.high]
+        steps = (1, 2, 5) if self.high / self.low < 1000 else (1,)
+        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        return [s * 10.0**d for d in decades for s in steps if self.low <= s * 10.0**d <= self.high * 1.0001]
+
+
+def y_axis(rows: pd.DataFrame, y: str, scale: str) -> YAxis:
+    """The axis that holds all values and intervals: from 0, logarithmic, or close to the data for percentages."""
+    values = pd.concat([rows[y], rows[f"{y}_low"], rows[f"{y}_high"]]).dropna()
+    if values.empty:
+        return YAxis(0.0, 1.0, False)
+    low, high = float(values.min()), float(values.max())
+    ratio = float(rows[y].max() / rows[y].min()) if rows[y].min() > 0 else 0.0
+    if low > 0 and (scale == "log" or ratio > LOG_FROM_RATIO):
+        return YAxis(low / 1.15, high * 1.15, True)
+    if y.endswith("_percent"):
+        room = max(0.12 * (high - low), 1.0)
+        return YAxis(max(0.0, low - room), min(100.0, high + room) if high <= 100 else high + room, False)
+    return YAxis(min(0.0, low), high * 1.04 or 1.0, False)
+
+
+def keep(x: Any, range: Any = None, only_finite: bool = True) -> Any:  # noqa: A002
+    """Values outside of an axis' limits stay as they are (plotnine would empty them)."""
+    return x

@@ -1,0 +1,74 @@
+"""What could not be measured, as a visible gap: marks in a strip above the data, and the reason in words."""
+
+import textwrap
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+import plotnine as p9
+
+from ddlbench.figures import theme
+from ddlbench.figures.axes import XAxis, YAxis
+from ddlbench.figures.caption import why_missing
+from ddlbench.plan.study import Figure
+
+ROW_SHARE = 0.075  # height of a row of gap marks, as a share of the panel's data range
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """What could not be measured: a mark for each point (x, y, series), texts (x, y, words, ha), rows of the strip."""
+
+    marks: pd.DataFrame
+    texts: pd.DataFrame
+    rows: int
+
+
+def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, axis: YAxis) -> Gaps:
+    """A strip above the data: a row of marks for each reason and series, the reason in words beside them."""
+    missing = rows[rows[y].isna()]
+    if missing.empty:
+        return Gaps(pd.DataFrame(), pd.DataFrame(), 0)
+    missing = missing.assign(why=[why_missing(row) for row in missing.to_dict("records")])
+    marks, texts, height = [], [], 0
+    names = rows["series"].cat.categories
+    for why, group in missing.groupby("why", sort=False):
+        series = [part for _, part in group.groupby("series", observed=True, sort=True)]
+        who = _who([str(part["series"].iloc[0]) for part in series], figure) if len(names) > 1 else ""
+        text, share, side = _reason_place(f"{who}{why}", [span.share(float(value)) for value in group[x]])
+        height += 1 if side == "center" else 0
+        top = height if side == "center" else height + (len(series) + 1) / 2
+        texts.append((span.value(share), axis.above(0.03 + ROW_SHARE * (top - 0.5)), text, side))
+        for part in series:
+            height += 1
+            marks.append(part.assign(gap=axis.above(0.03 + ROW_SHARE * (height - 0.5)), gap_x=part[x]))
+    columns = ["gap_x", "gap_y", "words", "ha"]
+    return Gaps(pd.concat(marks), pd.DataFrame(texts, columns=pd.Index(columns)), height)
+
+
+def _who(series: list[str], figure: Figure) -> str:
+    """The series that a gap belongs to, in words: `1 worker: `."""
+    noun = "" if figure.lines != "workers" else " worker" if series == ["1"] else " workers"
+    return f"{', '.join(series)}{noun}: "
+
+
+def _reason_place(why: str, shares: list[float]) -> tuple[str, float, Literal["left", "right", "center"]]:
+    """The text, its place along the axis and its alignment: beside the marks where there is room, else above them."""
+    why = textwrap.shorten(why, 78, placeholder=" …")
+    length = len(why) * 0.53 * theme.NOTE_PT / (72 * 4.1)
+    if min(shares) - 0.03 >= length:
+        return why, min(shares) - 0.03, "right"
+    if max(shares) + 0.03 + length <= 1:
+        return why, max(shares) + 0.03, "left"
+    return why, 0.5, "center"
+
+
+def band(span: XAxis, axis: YAxis) -> p9.annotate:
+    """The grey strip above the data in which gaps are marked."""
+    ends = {
+        "xmin": span.value(-0.1),
+        "xmax": span.value(1.1),
+        "ymin": axis.above(0.03),
+        "ymax": axis.above(9.0),
+    }
+    return p9.annotate("rect", **ends, fill=theme.BAND)

@@ -1,0 +1,129 @@
+"""The rows of a table that a figure shows: derived columns, series in legend order, no two points in one place."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from pandas.api.types import is_list_like, is_numeric_dtype
+
+from ddlbench.errors import ConfigError, nearest
+from ddlbench.figures.caption import LINK_COLUMNS
+from ddlbench.measurements.record import METRICS
+from ddlbench.plan.study import Figure
+
+# Columns that tell lines apart on their own wherever a figure holds more than one of their values.
+SETUP_COLUMNS = ("framework", "strategy", "runtime", "devices", "fabric")
+# What a point is, apart from its seed: two points that differ in none of these are one point of a figure.
+POINT_COLUMNS = (
+    *SETUP_COLUMNS,
+    *("model", "dataset", "image_shape", "batch_size", "workers", "vcpus", "memory_gb", *LINK_COLUMNS),
+    *("congestion_control", "learning_rate", "momentum", "epochs", "steps_per_epoch", "seed"),
+)
+
+
+def points(table: pd.DataFrame, figure: Figure, *, y: str | None = None) -> pd.DataFrame:
+    """The rows of `table` that `figure` shows, tidy: one row a point (and epoch), in drawing order.
+
+    table: as in results/tables, any number of grids. y: the column to show, `figure.y` by default; `<name>_ms` is also
+    made from `<name>_s`. Returns the point's columns, `y`, `y`_low, `y`_high (95 % interval), status, reason,
+    repetitions, dilation, ... and `series`, the legend's text. A point without a value keeps its row, with y empty.
+    Raises ConfigError for a column that the table lacks, and where two different points share a place in the figure.
+    """
+    y = y or figure.y
+    rows = _with_derived_columns(table, y)
+    for column in filter(None, (figure.x, y, figure.lines, *(figure.where or {}))):
+        if column not in rows:
+            raise ConfigError(
+                f"figure {figure.name}: the table has no column {column!r}{nearest(column, rows.columns)}"
+            )
+    rows = _matching(rows, figure.where or {})
+    epoch = ["epoch"] if "epoch" in rows else []
+    rows = rows.drop_duplicates(["point_id", *epoch])
+    rows = rows[rows[figure.x].notna() | (figure.kind == "table")]  # no link, no place on a link's axis
+    if rows.empty:
+        raise ConfigError(
+            f"figure {figure.name}: none of the {len(table)} points of its grids match {figure.where}"
+        )
+    other_metrics = {f"{metric}{end}" for metric in METRICS if metric != y for end in ("", "_low", "_high")}
+    rows = rows[[column for column in rows if column not in other_metrics]]
+    rows = rows.assign(series=_series(rows, figure))
+    shown = [y, f"{y}_low", f"{y}_high"]
+    rows = rows.astype(dict.fromkeys(shown, float))
+    rows.loc[rows["status"] != "measured", shown] = math.nan
+    order = [figure.lines] if figure.lines and is_numeric_dtype(rows[figure.lines]) else []
+    if is_numeric_dtype(rows[figure.x]):
+        order.append(figure.x)
+    rows = rows.sort_values([*order], kind="stable") if order else rows
+    if figure.kind != "table":
+        refuse_overlap(rows, [figure.x, "series"], figure)
+    return rows.reset_index(drop=True)
+
+
+def refuse_overlap(rows: pd.DataFrame, place: list[str], figure: Figure) -> None:
+    """One place (values of these columns) holds one point: otherwise a figure would mix what differs unseen.
+
+    Raises ConfigError, naming the place and the columns that differ.
+    """
+    for at, same in rows.groupby(place, sort=False, observed=True, dropna=False):
+        if len(same) > 1:
+            differing = [
+                c for c in (*POINT_COLUMNS, "epoch") if c in same and same[c].nunique(dropna=False) > 1
+            ]
+            where = ", ".join(
+                f"{c} {v}" for c, v in zip(place, at, strict=True) if (c, v) != ("series", "all")
+            )
+            raise ConfigError(
+                f"figure {figure.name}: {len(same)} points lie at {where}; they differ in "
+                f"{' and '.join(differing) or 'nothing that a figure can show'}. Choose with `where` or `lines`."
+            )
+
+
+def _with_derived_columns(table: pd.DataFrame, y: str) -> pd.DataFrame:
+    """`table` with the link in words, and with milliseconds where only seconds were tabulated."""
+    rows = table
+    if "link" not in rows and set(LINK_COLUMNS) <= set(rows):
+        texts = ("{:g} Mbit/s", "{:g} ms", "{:g} % loss")
+        words = [
+            ", ".join(
+                text.format(value) for text, value in zip(texts, values, strict=True) if not pd.isna(value)
+            )
+            for values in rows[list(LINK_COLUMNS)].itertuples(index=False)
+        ]
+        rows = rows.assign(link=[word or "no link" for word in words])
+    seconds = f"{y.removesuffix('_ms')}_s"
+    if y not in rows and y.endswith("_ms") and seconds in rows:
+        rows = rows.assign(**{y + end: rows[seconds + end] * 1000 for end in ("", "_low", "_high")})
+        rows = rows.drop(columns=[seconds + end for end in ("", "_low", "_high")])
+    return rows
+
+
+def _matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows that have the values of `where`; one worker has no link and so matches every link."""
+    for column, asked in where.items():
+        match = rows[column].isin(list(asked) if is_list_like(asked) else [asked])
+        if column in LINK_COLUMNS:
+            match |= rows[column].isna() & (rows["workers"] == 1)
+        rows = rows[match]
+    return rows
+
+
+def _series(rows: pd.DataFrame, figure: Figure) -> pd.Categorical:
+    """The legend's text of each row, in legend order: numbers by size, words as they appear in the table."""
+    setup = [column for column in SETUP_COLUMNS if column in rows and rows[column].nunique() > 1]
+    columns = ([figure.lines] if figure.lines else []) + [
+        column for column in setup if column != figure.lines
+    ]
+    columns = [column for column in columns if column != figure.x]
+    keys = [
+        tuple(
+            f"{value:g}" if isinstance(value, int | float) else str(value).replace("_", " ")
+            for value in values
+        )
+        for values in rows[columns].itertuples(index=False)
+    ] or [()] * len(rows)
+    texts = [", ".join(key) for key in keys] if columns else ["all"] * len(rows)
+    order = rows.assign(text=texts)
+    if figure.lines and is_numeric_dtype(rows[figure.lines]):
+        order = order.sort_values(figure.lines, kind="stable")
+    return pd.Categorical(texts, categories=list(dict.fromkeys(order["text"])), ordered=True)

@@ -1,0 +1,79 @@
+"""What a point-to-point probe found, as tidy rows and in NetPIPE's own format."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ddlbench.measurements.statistics import median_interval
+
+COLUMNS = (
+    *("tool", "transport", "fabric", "link", "bandwidth_mbit", "latency_ms", "loss_percent", "dilation"),
+    *("size_bytes", "one_way_us", "one_way_us_low", "one_way_us_high"),
+    *("throughput_mbit", "throughput_mbit_low", "throughput_mbit_high", "repetitions", "complete"),
+)
+SMALL_BYTES = 64  # up to here a message's time is the latency
+
+Row = dict[str, Any]
+
+
+def rows(times_s: Mapping[int, Sequence[float]], conditions: Mapping[str, Any]) -> list[Row]:
+    """One row a message size that was measured, in COLUMNS: medians and their 95 % bootstrap intervals.
+
+    times_s: one-way times in seconds by size in bytes, as they would be without time dilation. conditions: the columns
+    that all rows share. Throughput is in 10^6 bit/s.
+    """
+    found = []
+    for size, values in sorted(times_s.items()):
+        if not values:
+            continue
+        median, low, high = median_interval(values)
+        slowest, fastest = (size * 8e-6 / each if each else None for each in (high, low))
+        found.append(
+            {
+                **conditions,
+                "size_bytes": size,
+                "one_way_us": median * 1e6,
+                "one_way_us_low": low and low * 1e6,
+                "one_way_us_high": high and high * 1e6,
+                "throughput_mbit": size * 8e-6 / median,
+                "throughput_mbit_low": slowest,
+                "throughput_mbit_high": fastest,
+                "repetitions": len(values),
+            }
+        )
+    return found
+
+
+def as_csv(rows: Iterable[Row]) -> str:
+    """The rows with their columns' names; what was not measured is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {key: f"{value:.10g}" if isinstance(value, float) else value for key, value in row.items()}
+        )
+    return text.getvalue()
+
+
+def as_netpipe(rows: Iterable[Row]) -> str:
+    """NetPIPE's three columns: bytes, throughput in 2^20 bit/s, one-way time in seconds."""
+    return "".join(
+        f"{row['size_bytes']:8d} {row['throughput_mbit'] * 1e6 / 2**20:f} {row['one_way_us'] / 1e6:0.9f}\n"
+        for row in rows
+    )
+
+
+def from_netpipe(text: str) -> dict[int, list[float]]:
+    """One-way times in seconds by size, of NetPIPE's three columns. Raises ValueError for anything else."""
+    times_s: dict[int, list[float]] = {}
+    for line in text.splitlines():
+        size, _, seconds = line.split()
+        times_s.setdefault(int(size), []).append(float(seconds))
+    return times_s
+
+
+def latency_us(rows: Sequence[Row]) -> float | None:
+    """Half a round trip of small messages: the smallest median of them; None where none was measured."""
+    return min((row["one_way_us"] for row in rows if row["size_bytes"] <= SMALL_BYTES), default=None)

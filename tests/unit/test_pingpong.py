@@ -1,0 +1,132 @@
+"""The point-to-point probe: its sizes, and what it does when the other end is not what it should be."""
+
+import socket
+import threading
+
+import pytest
+
+from ddlbench.network.pingpong import PeerVanished, answer, listening, probe, sizes
+
+# The first sizes of a curve by NetPIPE 3.7 itself (NPtcp without options).
+NETPIPES = [
+    *(
+        1,
+        2,
+        3,
+        4,
+        6,
+        8,
+        12,
+        13,
+        16,
+        19,
+        21,
+        24,
+        27,
+        29,
+        32,
+        35,
+        45,
+        48,
+        51,
+        61,
+        64,
+        67,
+        93,
+        96,
+        99,
+        125,
+        128,
+        131,
+    ),
+    *(189, 192, 195, 253, 256, 259),
+]
+
+
+def twice(values):
+    return len(values) < 2
+
+
+@pytest.fixture
+def answering():
+    """A peer that answers one probe on loopback; gives its port."""
+    with listening("127.0.0.1") as listener:
+        peer = threading.Thread(target=answer, args=(listener, 10.0))
+        peer.start()
+        yield listener.getsockname()[1]
+        peer.join()
+
+
+@pytest.fixture
+def rude():
+    """A peer that takes what comes and does as it is told with the connection."""
+    peers = []
+
+    def start(conduct):
+        listener = listening("127.0.0.1")
+
+        def work():
+            with listener, listener.accept()[0] as connection:
+                conduct(connection)
+
+        peers.append(threading.Thread(target=work))
+        peers[-1].start()
+        return listener.getsockname()[1]
+
+    yield start
+    for peer in peers:
+        peer.join()
+
+
+def test_the_sizes_are_netpipes():
+    assert sizes()[: len(NETPIPES)] == NETPIPES
+    assert sizes()[-3:] == [(8 << 20) - 3, 8 << 20, (8 << 20) + 3]
+
+
+def test_sizes_end_where_they_are_told_to():
+    assert max(sizes(1000)) == 771  # 768 and three more
+    assert sizes(1) == [1, 2, 3]
+
+
+def test_every_size_is_timed_as_often_as_asked(answering):
+    times_s, vanished = probe("127.0.0.1", answering, sizes(4096), needs_more=twice, timeout_s=10)
+    assert vanished is None
+    assert set(times_s) == set(sizes(4096))
+    assert {len(values) for values in times_s.values()} == {2}
+    assert all(0 < value < 1 for values in times_s.values() for value in values)
+
+
+def test_a_peer_that_closes_leaves_a_curve_in_part(rude):
+    def closes_after_a_while(connection):
+        for _ in range(40):
+            connection.sendall(connection.recv(65536)[16:] or b"")
+
+    port = rude(closes_after_a_while)
+    times_s, vanished = probe("127.0.0.1", port, [1, 2], needs_more=twice, timeout_s=1)
+    assert isinstance(vanished, PeerVanished)
+    assert set(times_s) == {1, 2}
+
+
+def test_a_peer_that_is_silent_is_given_up(rude):
+    released = threading.Event()
+    port = rude(lambda connection: released.wait(10))
+    try:
+        _, vanished = probe("127.0.0.1", port, [1], needs_more=twice, timeout_s=0.3)
+    finally:
+        released.set()
+    assert "127.0.0.1 has been silent for too long" in str(vanished)
+
+
+def test_a_peer_that_is_not_there_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(PeerVanished, match=f"127.0.0.1 port {port} cannot be reached"):
+        probe("127.0.0.1", port, [1], needs_more=twice, timeout_s=1)
+
+
+def test_who_waits_for_a_probe_does_not_wait_for_ever():
+    with (
+        listening("127.0.0.1") as listener,
+        pytest.raises(PeerVanished, match=r"no probe has come within 0\.1 s"),
+    ):
+        answer(listener, 0.1)
