@@ -14,8 +14,10 @@ def test_this_kernel_can_make_links(backends):
 
 @pytest.mark.parametrize("bandwidth_mbit", [100, 1000])
 def test_tcp_carries_0_956_of_the_nominal_bandwidth(sandbox, backend, backends, bandwidth_mbit):
+    percent = 1
+    if backend not in backends:  # a kernel that is a process itself is slow, and its timers are late
+        percent, bandwidth_mbit = 5, bandwidth_mbit / 10
     nominal = bandwidth_mbit * GOODPUT
-    percent = 1 if backend in backends else 5  # the timers of a kernel that is a process itself are late
     link = {"bandwidth_mbit": bandwidth_mbit}
     found = sandbox("goodput_mbit", backend=backend, link=link, wanted=nominal, percent=percent)
     assert found[-1] == pytest.approx(nominal, rel=percent / 100), found
