@@ -31,7 +31,16 @@ test: test-environment test-tools
 	snakemake --lint
 	mypy
 	lint-imports
-	pytest
+	failed=0
+	pytest tests/integration --ignore-glob='*/test_slurm*' || failed=1
+	slurm_log=$$(mktemp)
+	# SLURM's tests mostly wait; beside them run those that measure least.
+	pytest tests/integration/test_slurm*.py >"$$slurm_log" 2>&1 &
+	trap "kill $$! 2>/dev/null; rm -f $$slurm_log" EXIT
+	pytest tests/unit tests/workflow || failed=1
+	wait $$! || failed=1
+	cat "$$slurm_log"
+	exit $$failed
 
 environment: python
 	@$(call set_up,requirements.lock,run-$(KEY),)
@@ -68,15 +77,23 @@ python:
 	  exit 1
 	}
 
-# iperf3 and NetPIPE: what links carry is compared with them. The others: a kernel that has netem, whatever this machine's has.
+# iperf3, NetPIPE and UCX: what links carry is compared with them. SLURM and munge: a cluster of four nodes on this machine.
+# Then a kernel that has netem, whatever this machine's has; and what makes and runs images.
 test-tools:
 	@PATH="$$PATH:/sbin:/usr/sbin"
-	for tool in iperf3 NPtcp linux.uml insmod gcc /usr/include/stdio.h; do
+	for tool in iperf3 NPtcp ucx_perftest slurmctld slurmd munged linux.uml insmod gcc /usr/include/stdio.h; do
 	  command -v $$tool >/dev/null || [ -e $$tool ] || {
-	    $(call install_as_root,iperf3 netpipe-tcp user-mode-linux kmod gcc libc6-dev)
+	    $(call install_as_root,iperf3 netpipe-tcp ucx-utils slurm-wlm munge user-mode-linux kmod gcc libc6-dev)
 	    break
 	  }
 	done
+	for tool in dockerd mmdebstrap podman newuidmap; do
+	  command -v $$tool >/dev/null || { $(call install_as_root,docker.io mmdebstrap podman uidmap); break; }
+	done
+	command -v apptainer >/dev/null || command -v singularity >/dev/null || {
+	  [ "$$(id -u)" = 0 ] || { echo "Missing here: apptainer. On Debian:  sudo containers/install-apptainer" >&2; exit 1; }
+	  containers/install-apptainer
+	}
 
 define install_as_root
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -89,7 +106,7 @@ define install_as_root
 	  fi
 endef
 
-# The CPU build is locked only where uv is told where it is: make lock TORCH_INDEX="--find-links FOLDER" (or an index).
+# PyTorch's CPU build is locked only where uv is told where it is: make lock TORCH_INDEX="--find-links FOLDER" (or an index).
 # uv keeps the hashes of builds that it cannot see, and upgrades PyTorch only if its .in file asks for it.
 TORCH_INDEX ?=
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -97,12 +114,18 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 lock:
 	@$(COMPILE) --upgrade pyproject.toml --group build -o requirements.lock
 	$(COMPILE) --upgrade pyproject.toml --group build --extra dev -c requirements.lock -o requirements-dev.lock
-	cd containers/torch
-	$(COMPILE) requirements-cuda.in -o requirements-cuda.txt
-	[ -z "$(TORCH_INDEX)" ] || $(COMPILE) $(TORCH_INDEX) requirements-cpu.in -o requirements-cpu.txt
-	for lock in cpu cuda; do
-	  text=$$(grep '^#' requirements-$$lock.in; grep -v '^#' requirements-$$lock.txt)
-	  echo "$$text" >requirements-$$lock.txt
+	for source in containers/*/requirements-*.in; do
+	  from=
+	  if grep -q '^torch==.*+cpu' $$source; then
+	    from="$(TORCH_INDEX)"
+	    [ -n "$$from" ] || continue
+	  fi
+	  cd $$(dirname $$source)
+	  name=$$(basename $$source .in)
+	  $(COMPILE) $$from $$name.in -o $$name.txt
+	  text=$$(grep '^#' $$name.in; grep -v '^#' $$name.txt)
+	  echo "$$text" >$$name.txt
+	  cd "$$OLDPWD"
 	done
 
 clean:

@@ -14,6 +14,15 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/plan.smk"
 
 
+# Done where Snakemake runs, as is all that takes seconds (`localrule: True`), also where measuring is done by a cluster.
+localrules:
+    all,
+    all_figures,
+    all_images,
+    all_probes,
+    no_such_figure,
+
+
 # A bare `snakemake` makes the figures that the configuration names; any other target is a figure's name.
 rule all:
     input:
@@ -42,7 +51,11 @@ rule no_such_figure:
 
 
 include: "workflow/rules/environments.smk"
+include: "workflow/rules/containers.smk"
 include: "workflow/rules/datasets.smk"
 include: "workflow/rules/measure.smk"
+include: "workflow/rules/probe.smk"
+include: "workflow/rules/models.smk"
+include: "workflow/rules/faults.smk"
 include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/figures.smk"

@@ -1,7 +1,11 @@
-"""Run all benchmarks, or those named, one after another; then the table."""
+"""Run all benchmarks, or those named, one after another, each with the options that follow the names; then the table.
+
+python -m benchmarks [NAME ...] [--turns 5 ...]
+"""
 
 import subprocess
 import sys
+from itertools import takewhile
 from time import monotonic
 
 from benchmarks import report
@@ -11,12 +15,15 @@ from ddlbench.runtime.processes import die_with_parent
 TIMEOUT_S = 2 * 3600
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    names = list(takewhile(lambda word: not word.startswith("-"), arguments))
+    options = arguments[len(names) :]
+    names = names or list(report.ORDER)
     failed = []
     for number, name in enumerate(names, start=1):
         say(f"--- {number} of {len(names)}: {name}")
         began = monotonic()
-        command = [sys.executable, "-m", f"benchmarks.{name}"]
+        command = [sys.executable, "-m", f"benchmarks.{name}", *options]
         try:
             status = subprocess.run(
                 command, cwd=ROOT, timeout=TIMEOUT_S, preexec_fn=die_with_parent
@@ -30,4 +37,4 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or list(report.ORDER)))
+    sys.exit(main(sys.argv[1:]))

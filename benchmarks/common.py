@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -71,13 +72,14 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def python_of_workers() -> str:
-    """The interpreter of the torch environment. Raises DdlbenchError where that has not been made yet."""
-    if not ENVIRONMENT.is_file():
+def python_of_workers(environment: str = "torch") -> str:
+    """The interpreter of a framework's environment. Raises DdlbenchError where that has not been made yet."""
+    described = ENVIRONMENT.parents[1] / environment / ENVIRONMENT.name
+    if not described.is_file():
         raise DdlbenchError(
-            f"{ENVIRONMENT.relative_to(ROOT)} is missing: `make run` makes the torch environment"
+            f"{described.relative_to(ROOT)} is missing: `snakemake --cores 2 {described.relative_to(ROOT)}` makes it"
         )
-    return str(json.loads(ENVIRONMENT.read_text())["python"])
+    return str(json.loads(described.read_text())["python"])
 
 
 def digits(folder: Path) -> str:
@@ -125,6 +127,21 @@ def benchmark(outside: Callable[[Sequence[str]], None], inside: Inside = lambda 
             outside(sys.argv[1:])
 
 
+@contextmanager
+def cores_awake() -> Iterator[bool]:
+    """Ask the kernel to let no core sleep (/dev/cpu_dma_latency, root only); whether it does."""
+    try:
+        held = os.open("/dev/cpu_dma_latency", os.O_WRONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        os.write(held, struct.pack("i", 0))  # as long as it is open
+        yield True
+    finally:
+        os.close(held)
+
+
 def options(
     description: str | None, arguments: Sequence[str], **defaults: int | float | str
 ) -> argparse.Namespace:
@@ -152,9 +169,11 @@ def repository(*, config: Mapping[str, Any], study: Mapping[str, Any] | None = N
         (folder / "config" / "config.yaml").write_text(json.dumps(config))
         if study:
             (folder / "config" / "studies" / f"{study['key']}.yaml").write_text(json.dumps(study))
-        if ENVIRONMENT.is_file():  # newer than its requirements here, so that it is not made again
-            (folder / ".environments" / "torch").mkdir(parents=True)
-            shutil.copyfile(ENVIRONMENT, folder / ".environments" / "torch" / "environment.json")
+        for described in ENVIRONMENT.parents[1].glob(f"*/{ENVIRONMENT.name}"):
+            here = folder / ".environments" / described.parent.name
+            here.mkdir(parents=True)
+            # newer than its requirements here, so that it is not made again
+            shutil.copyfile(described, here / described.name)
         yield folder
 
 

@@ -1,4 +1,4 @@
-"""Two ways to train on emulated hosts: ddlbench's worker group, and a plain script under torchrun."""
+"""Two ways to train on emulated hosts: ddlbench's worker group, and a plain script of the framework."""
 
 import json
 import os
@@ -6,6 +6,8 @@ import resource
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -20,14 +22,16 @@ from ddlbench.network.hosts import Host, Placement, place
 from ddlbench.network.namespaces import enter
 from ddlbench.network.star import Star
 from ddlbench.runtime.bare import workers_argv, workers_environment
+from ddlbench.runtime.door import Door
 from ddlbench.runtime.fork_server import ForkServer
 from ddlbench.runtime.group import Launch, Timeouts, WorkerGroup
+from ddlbench.runtime.launch import jobs
 from ddlbench.runtime.processes import die_with_parent
+from ddlbench.runtime.roles import members, worker_of
 
 TIMEOUTS = Timeouts(launch_s=120, prepare_s=120, step_s=120, heartbeat_s=60)
 _STOP_S = 120.0
 _ABORTED = "(SIGABRT)"
-_PORT = 29500
 
 
 def pair(cores: Sequence[int], dilation: float | str = "auto") -> Placement:
@@ -82,8 +86,8 @@ class Ours:
     def __init__(self, group: WorkerGroup) -> None:
         self.group = group
 
-    def step_times_ms(self, model: str, batch_size: int, steps: int) -> list[float]:
-        """One repetition, as a run measures it: a step to warm up, then `steps`; each as long as its slowest rank."""
+    def take(self, model: str, batch_size: int) -> int:
+        """Prepare a model and its batches; returns the number of its parameters."""
         point = {
             "model": model,
             "batch_size": batch_size,
@@ -92,103 +96,116 @@ class Ours:
             "learning_rate": 0.01,
             "momentum": 0.0,
         }
-        self.group.prepare(point, seed=1)
-        self.group.train(1)
-        reports = self.group.train(steps, from_fresh=True)
-        return _slowest([report["step_times_ms"] for report in reports])
+        return int(self.group.prepare(point, seed=1)[0]["parameter_count"])
+
+    def train(self, steps: int, *, from_fresh: bool = False) -> list[float]:
+        """The times of `steps` steps, each as long as its slowest rank."""
+        reports = self.group.train(steps, from_fresh=from_fresh)
+        return _slowest([times for report in reports for times in report["step_times_ms"]])
+
+    def step_times_ms(self, model: str, batch_size: int, steps: int) -> list[float]:
+        """One repetition, as a run measures it: a step to warm up, then `steps`."""
+        self.take(model, batch_size)
+        self.train(1)
+        return self.train(steps, from_fresh=True)
 
 
 @contextmanager
 def ours(
-    star: Star, placement: Placement, *, python: str, dataset: str, models: Sequence[str]
+    star: Star,
+    placement: Placement,
+    *,
+    python: str,
+    dataset: str,
+    models: Sequence[str],
+    framework: str = "torch",
+    strategy: str = "ring_allreduce",
+    servers: int = 0,
 ) -> Iterator[Ours]:
-    """Launch our worker group on the hosts of `star`; `dataset` is the file of digits."""
+    """Launch our worker group on the hosts of `star`, a worker on each; `dataset` is the file of digits.
+
+    servers: how many of the hosts, the last ones, have a server and no worker; else it shares the last worker's.
+    """
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         control = Path(folder) / "control"
         hosts = placement.hosts
+        group_of_all = members(framework, strategy, len(hosts) - servers, len(hosts))
         launches = [
-            Launch(host, star.namespaces[rank], Path(folder) / f"rank{rank}.log")
-            for rank, host in enumerate(hosts)
+            Launch(
+                hosts[member.host],
+                star.namespaces[member.host],
+                Path(folder) / f"rank{rank}.log",
+                member.role,
+            )
+            for rank, member in enumerate(group_of_all)
         ]
-        jobs = [
-            {
-                "rank": rank,
-                "world_size": len(hosts),
-                "threads": host.threads,
-                "core_share": host.core_share,
-                "devices": "cpu",
-                "rendezvous": f"{hosts[0].address}:{_PORT}",
-                "timeout_s": 240,
-                "datasets": {"digits-28x28x1": dataset},
-            }
-            for rank, host in enumerate(hosts)
-        ]
+        told = {"datasets": {"digits-28x28x1": dataset}, "strategy": strategy}
+        told |= {"devices": "cpu", "dilation": placement.dilation}
+        tasks = jobs(group_of_all, hosts, [host.address for host in hosts], TIMEOUTS, told)
         environment = workers_environment(os.environ, threads=hosts[0].threads, interface="eth0")
         with (
-            ForkServer(workers_argv(python, "torch"), environment, log=Path(folder) / "log") as server,
+            ForkServer(
+                workers_argv(python, worker_of(framework, strategy)), environment, log=Path(folder) / "log"
+            ) as server,
             WorkerGroup(
-                server, launches, jobs, control=control, timeouts=TIMEOUTS, check=star.backend.check
+                server, launches, tasks, door=Door(path=control), timeouts=TIMEOUTS, check=star.backend.check
             ) as group,
         ):
             group.connect([(model, [28, 28, 1]) for model in models])
             yield Ours(group)
 
 
-class Torchrun:
-    """plain_ddp.py under torchrun: one agent an emulated host, the rendezvous on the first one's address."""
+@dataclass(frozen=True)
+class Process:
+    """A process of a plain script: the number of its host, its command, its variables, and whether it trains."""
 
-    def __init__(
-        self,
-        star: Star,
-        placement: Placement,
-        *,
-        python: str,
-        model: str,
-        dataset: str,
-        batch_size: int,
-        port: int,
-    ) -> None:
-        hosts = placement.hosts
+    host: int
+    argv: Sequence[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    trains: bool = True
+
+
+class Plain:
+    """A plain script that trains on the hosts, told the numbers of steps, its processes started by themselves."""
+
+    def __init__(self, star: Star, placement: Placement, processes: Sequence[Process]) -> None:
         self._folder = TemporaryDirectory(prefix="ddlbench-")
         self._agents = []
-        for rank, host in enumerate(hosts):
-            argv = [python, "-m", "torch.distributed.run", f"--nnodes={len(hosts)}", "--nproc-per-node=1"]
-            argv += [
-                f"--node-rank={rank}",
-                f"--master-addr={hosts[0].address}",
-                f"--master-port={port}",
-            ]
-            argv += [str(ROOT / "benchmarks" / "plain_ddp.py"), model, dataset, str(batch_size)]
+        self._training = [rank for rank, process in enumerate(processes) if process.trains]
+        for rank, process in enumerate(processes):
+            host = placement.hosts[process.host]
+            environment = workers_environment(os.environ, threads=host.threads, interface="eth0")
             with self._log(rank).open("wb") as log:
                 self._agents.append(
                     subprocess.Popen(
-                        argv,
-                        env=workers_environment(os.environ, threads=host.threads, interface="eth0"),
+                        process.argv,
+                        env=environment | process.variables,
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,
                         text=True,
-                        preexec_fn=become(host, star.namespaces[rank]),
+                        preexec_fn=become(host, star.namespaces[process.host]),
                         start_new_session=True,
                     )
                 )
 
     def step_times_ms(self, steps: int) -> list[float]:
         """Train `steps` steps; each took as long as its slowest rank."""
-        for agent in self._agents:
-            assert agent.stdin is not None
-            agent.stdin.write(f"{steps}\n")
-            agent.stdin.flush()
-        return _slowest([self._answer(rank) for rank in range(len(self._agents))])
+        for rank in self._training:
+            stdin = self._agents[rank].stdin
+            assert stdin is not None
+            stdin.write(f"{steps}\n")
+            stdin.flush()
+        return _slowest([self._answer(rank) for rank in self._training])
 
     def give_up(self) -> None:
-        """Wait until torchrun has noticed by itself that the script has failed, and has ended."""
+        """Wait until the processes have noticed by themselves that the script has failed, and have ended."""
         for agent in self._agents:
             agent.wait(_STOP_S)
         self._agents.clear()
 
     def finish(self) -> None:
-        """Let the script and torchrun end by themselves; raises DdlbenchError where they fail.
+        """Let the script's processes end by themselves; raises DdlbenchError where they fail.
 
         That Gloo aborts a rank which has done its work and exits is a failure of PyTorch's that does not count.
         """
@@ -198,14 +215,16 @@ class Torchrun:
         for rank, agent in enumerate(self._agents):
             status = agent.wait(_STOP_S)
             if status and _ABORTED not in self._log(rank).read_text(errors="replace"):
-                raise DdlbenchError(f"torchrun's agent {rank} ended with status {status}\n{self._tail(rank)}")
+                raise DdlbenchError(
+                    f"process {rank} of the plain script ended with status {status}\n{self._tail(rank)}"
+                )
 
     def _answer(self, rank: int) -> list[float]:
         stdout = self._agents[rank].stdout
         assert stdout is not None
         line = stdout.readline()
         if not line:
-            raise DdlbenchError(f"torchrun's agent {rank} died\n{self._tail(rank)}")
+            raise DdlbenchError(f"process {rank} of the plain script died\n{self._tail(rank)}")
         times: list[float] = json.loads(line)
         return times
 
@@ -229,6 +248,102 @@ class Torchrun:
                 agent.kill()
                 agent.wait()
             self._folder.cleanup()
+
+
+def torchrun(python: str, addresses: Sequence[str], port: int, script: Sequence[str]) -> list[Process]:
+    """plain_ddp.py under torchrun: one agent a host, the rendezvous on the first one's address."""
+    common = [python, "-m", "torch.distributed.run", f"--nnodes={len(addresses)}", "--nproc-per-node=1"]
+    common += [f"--master-addr={addresses[0]}", f"--master-port={port}"]
+    plain = [str(ROOT / "benchmarks" / "plain_ddp.py"), *script]
+    return [Process(rank, [*common, f"--node-rank={rank}", *plain]) for rank in range(len(addresses))]
+
+
+def dmlc(python: str, addresses: Sequence[str], port: int, script: Sequence[str]) -> list[Process]:
+    """plain_mxnet.py as MXNet's launchers start it: a worker a host, scheduler and server on the last one, as ours."""
+    argv = [python, str(ROOT / "benchmarks" / "plain_mxnet.py"), *script]
+    common = {"DMLC_PS_ROOT_URI": addresses[-1], "DMLC_PS_ROOT_PORT": str(port)}
+    common |= {"DMLC_NUM_WORKER": str(len(addresses)), "DMLC_NUM_SERVER": "1"}
+    last = len(addresses) - 1
+    return [
+        *(
+            Process(rank, argv, common | {"DMLC_ROLE": "worker", "RANK": str(rank)})
+            for rank in range(len(addresses))
+        ),
+        *(
+            Process(last, argv, common | {"DMLC_ROLE": role}, trains=False)
+            for role in ("scheduler", "server")
+        ),
+    ]
+
+
+def rpc(python: str, addresses: Sequence[str], port: int, script: Sequence[str]) -> list[Process]:
+    """plain_parameter_server.py: a trainer a host, and the server on the last one, as ours."""
+    argv = [python, str(ROOT / "benchmarks" / "plain_parameter_server.py"), *script]
+    common = {"MASTER_ADDR": addresses[-1], "MASTER_PORT": str(port), "WORLD_SIZE": str(len(addresses) + 1)}
+    last = len(addresses) - 1
+    return [
+        *(Process(host, argv, common | {"RANK": str(host + 1)}) for host in range(len(addresses))),
+        Process(last, argv, common | {"RANK": "0"}, trains=False),
+    ]
+
+
+def tf_config(python: str, addresses: Sequence[str], port: int, script: Sequence[str]) -> list[Process]:
+    """plain_tensorflow.py: one process a host, which finds the others by itself."""
+    argv = [python, str(ROOT / "benchmarks" / "plain_tensorflow.py"), *script]
+    cluster = {"worker": [f"{address}:{port}" for address in addresses]}
+    return [
+        Process(rank, argv, {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})})
+        for rank, task in enumerate({"type": "worker", "index": rank} for rank in range(len(addresses)))
+    ]
+
+
+def horovodrun(
+    plain: str, python: str, addresses: Sequence[str], port: int, script: Sequence[str]
+) -> list[Process]:
+    """A script as horovodrun starts it: a worker a host, the store in which they find each other on the first one."""
+    folder = ROOT / "benchmarks"
+    size = str(len(addresses))
+    common = {"HOROVOD_GLOO_RENDEZVOUS_ADDR": addresses[0], "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port)}
+    common |= {"HOROVOD_SIZE": size, "HOROVOD_LOCAL_RANK": "0", "HOROVOD_LOCAL_SIZE": "1"}
+    return [
+        *(
+            Process(
+                rank,
+                [python, str(folder / plain), *script],
+                common
+                | {"HOROVOD_RANK": str(rank), "HOROVOD_CROSS_RANK": str(rank), "HOROVOD_CROSS_SIZE": size}
+                | {"HOROVOD_HOSTNAME": f"h{rank}"},
+            )
+            for rank in range(len(addresses))
+        ),
+        Process(0, [python, str(folder / "horovod_store.py"), addresses[0], str(port)], trains=False),
+    ]
+
+
+PLAIN: Mapping[str, Callable[..., list[Process]]] = {
+    "torch": torchrun,
+    "torch_parameter_server": rpc,
+    "tensorflow": tf_config,
+    "mxnet": dmlc,
+    "horovod_torch": partial(horovodrun, "plain_horovod_torch.py"),
+    "horovod_tensorflow": partial(horovodrun, "plain_horovod_tensorflow.py"),
+}
+
+
+def plain(
+    system: str,
+    star: Star,
+    placement: Placement,
+    *,
+    python: str,
+    model: str,
+    dataset: str,
+    batch_size: int,
+    port: int,
+) -> Plain:
+    """Start the plain script of one of PLAIN, one worker a host."""
+    addresses = [host.address for host in placement.hosts]
+    return Plain(star, placement, PLAIN[system](python, addresses, port, [model, dataset, str(batch_size)]))
 
 
 def _slowest(ranks: Sequence[Sequence[float]]) -> list[float]:

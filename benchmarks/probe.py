@@ -1,142 +1,178 @@
 """The point-to-point probe against NetPIPE's own program: one-way times of all sizes, and how long a curve takes.
 
-Both run between the same two emulated hosts over the same link, in turns; a size's ratio is the median over the turns
-of our one-way time by NetPIPE's. "Raw" is an open link: veth pairs and the router between them.
+Both run between the same two emulated hosts over the same link. "Raw" is an open link: veth pairs and the router
+between them. A machine's speed drifts within seconds, and a virtual one's may change threefold as its cores are moved:
+so both measure a few sizes in turns, ours before NetPIPE and after it, and what counts is the median over the turns of
+the ratio of neighbours in time. The wall times are those of whole curves.
+
+Where it may, it holds the cores awake meanwhile, as cyclictest does: how long a virtual core takes to wake up is three
+quarters of a small message's time and differs from one tenth of a second to the next, so that NetPIPE does not agree
+with itself. Both programs sleep and are woken as ever; only the cores do not.
 """
 
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from statistics import median
-from tempfile import TemporaryDirectory
+from itertools import pairwise
+from statistics import mean, median
 from time import monotonic
 from typing import Any
 
-from benchmarks.common import benchmark, in_sandbox, in_words, options, row, save, say, spread
-from benchmarks.groups import become, pair, star_of, two_cores
+from benchmarks.common import benchmark, cores_awake, in_sandbox, in_words, options, row, save, say, spread
+from benchmarks.groups import pair, star_of, two_cores
 from ddlbench.cli_probe import MEASURE
-from ddlbench.measurements.point_to_point import from_netpipe
-from ddlbench.measurements.statistics import median_interval, needs_repetition
+from ddlbench.measurements.statistics import median_interval
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import entered
-from ddlbench.network.pingpong import answer, listening, probe, sizes
+from ddlbench.network.pingpong import sizes
+from ddlbench.runtime.probing import netpipe_hosts, probe_hosts
 
 LINKS = {"raw": None, "shaped": Link(1000, 1)}
 WITHIN_PERCENT = {"raw": 10.0, "shaped": 3.0}
 FASTER = 5.0
-NETPIPE_TIMEOUT_S, TIMEOUT_S = 600, 60.0
+TIMEOUT_S, TURN_TIMEOUT_S = 60.0, 240
 
 Turn = dict[str, Any]
 
 
 def main(arguments: Sequence[str]) -> None:
-    asked = options(__doc__, arguments, turns=3, largest_bytes=8 << 20)
-    turns = in_sandbox("benchmarks.probe", vars(asked), timeout_s=300 + asked.turns * 4 * NETPIPE_TIMEOUT_S)
-    save("probe", [*times(turns), wall(turns)], {"asked": vars(asked), "turns": turns})
+    asked = options(__doc__, arguments, turns=5, shaped_turns=3, curves=2, largest_bytes=8 << 20)
+    count = asked.turns + asked.shaped_turns + 2 * asked.curves
+    found = in_sandbox("benchmarks.probe", vars(asked), timeout_s=60 + count * TURN_TIMEOUT_S)
+    sizes_of = {name: by_size(found["turns"], name) for name in LINKS}
+    rows = [times(name, sizes_of[name], found["awake"]) for name in LINKS if sizes_of[name]]
+    if found["curves"]:
+        rows.append(wall(found["curves"]))
+    save("probe", rows, {"asked": vars(asked), "sizes": sizes_of, **found})
 
 
-def times(turns: Sequence[Turn]) -> list[dict[str, Any]]:
-    """The size whose median ratio is farthest from 1, of each kind of link."""
-    found = []
-    for name, within in WITHIN_PERCENT.items():
-        of_link = [turn for turn in turns if turn["link"] == name]
-        ratios = {
-            size: spread([turn["ours_s"][size] / turn["theirs_s"][size] for turn in of_link])
-            for size in of_link[0]["theirs_s"]
+def by_size(turns: Sequence[Turn], link: str) -> dict[str, dict[str, Any]]:
+    """Of each size: medians over the turns of our time and theirs in us, and of their ratio, with its range."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for turn in turns:
+        for size, theirs_s in turn["theirs_s"].items() if turn["link"] == link else ():
+            found.setdefault(size, []).append((turn["ours_s"][size], theirs_s))
+    return {
+        size: {
+            "ours_us": median(ours for ours, _ in pairs) * 1e6,
+            "theirs_us": median(theirs for _, theirs in pairs) * 1e6,
+            "ratio": spread([ours / theirs for ours, theirs in pairs]),
         }
-        worst = max(ratios, key=lambda size: abs(ratios[size]["median"] - 1))
-        missed = sum(abs(each["median"] - 1) * 100 > within for each in ratios.values())
-        found.append(
-            row(
-                f"probe: one-way time of {len(ratios)} sizes, {LINKS[name] or 'raw veth'}",
-                at_least=f"ratio within {within:g} % of 1",
-                measured=f"{in_words(ratios[worst])} at {worst} bytes, the worst; {missed} sizes outside",
-                peer="NetPIPE's NPtcp",
-                met=missed == 0,
-            )
-        )
-    return found
+        for size, pairs in found.items()
+    }
 
 
-def wall(turns: Sequence[Turn]) -> dict[str, Any]:
+def times(link: str, found: Mapping[str, Mapping[str, Any]], awake: bool) -> dict[str, Any]:
+    """The size whose median ratio is farthest from 1."""
+    ratios = {size: each["ratio"] for size, each in found.items()}
+    within = WITHIN_PERCENT[link]
+    worst = max(ratios, key=lambda size: abs(ratios[size]["median"] - 1))
+    missed = sum(abs(each["median"] - 1) * 100 > within for each in ratios.values())
+    typical = median(each["median"] for each in ratios.values())
+    return row(
+        f"probe: one-way time of {len(ratios)} sizes, {LINKS[link] or 'raw veth'}{', cores held awake' * awake}",
+        at_least=f"ratio within {within:g} % of 1",
+        measured=f"{in_words(ratios[worst])} at {worst} bytes, the worst; {missed} sizes outside; "
+        f"all sizes' median {typical:.3g}",
+        peer="NetPIPE's NPtcp",
+        met=missed == 0,
+    )
+
+
+def wall(curves: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """How much sooner our curve is complete on the open link, intervals included."""
-    faster = spread([turn["their_wall_s"] / turn["our_wall_s"] for turn in turns if turn["link"] == "raw"])
-    ours = median(turn["our_wall_s"] for turn in turns if turn["link"] == "raw")
+    faster = spread([curve["theirs_s"] / curve["ours_s"] for curve in curves])
+    ours_s, theirs_s = (median(curve[whose] for curve in curves) for whose in ("ours_s", "theirs_s"))
     return row(
         "probe: a full curve with intervals, raw veth",
         at_least=f"{FASTER:g} times faster",
-        measured=f"{in_words(faster)}: {ours:.1f} s",
-        peer="NetPIPE's NPtcp",
+        measured=f"{in_words(faster)}: {ours_s:.1f} s",
+        peer=f"NetPIPE's NPtcp: {theirs_s:.1f} s",
         met=faster["median"] >= FASTER,
     )
 
 
-def inside(job: Mapping[str, Any]) -> list[Turn]:
-    """Turns of both on each link, every other time NetPIPE first."""
+def inside(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Turns of both on each link; then whole curves."""
     placement = pair(two_cores())
-    turns = []
-    with star_of(placement) as star:
-        for number in range(job["turns"]):
-            for name, link in LINKS.items():
-                star.shape(link)
-                turn: Turn = {"link": name}
-                for work in (_ours, _theirs) if number % 2 else (_theirs, _ours):
-                    turn |= work(star, placement.hosts, job["largest_bytes"])
-                turns.append(turn)
-                walls = f"{turn['our_wall_s']:.1f} s, NPtcp {turn['their_wall_s']:.1f} s"
-                say(f"turn {number + 1} of {job['turns']}, {name}: {walls}")
-    return turns
-
-
-def _ours(star: Any, hosts: Sequence[Any], largest_bytes: int) -> Turn:
-    with entered(star.namespaces[1]):
-        listener = listening(hosts[1].address)
-    began = monotonic()
-    child = os.fork()
-    if child == 0:
-        become(hosts[1], star.namespaces[1])()
-        answer(listener, TIMEOUT_S)
-        os._exit(0)
-    port = listener.getsockname()[1]
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, hosts[0].cores)
-    with entered(star.namespaces[0]):
-        times_s, vanished = probe(
-            hosts[1].address,
-            port,
-            sizes(largest_bytes),
-            needs_more=lambda values: needs_repetition(values, MEASURE),
-            timeout_s=TIMEOUT_S,
-        )
-    os.sched_setaffinity(0, cores)
-    os.waitpid(child, 0)
-    listener.close()
-    assert vanished is None
-    ours_s = {str(size): median_interval(values)[0] for size, values in times_s.items()}
-    return {"ours_s": ours_s, "our_wall_s": monotonic() - began}
-
-
-def _theirs(star: Any, hosts: Sequence[Any], largest_bytes: int) -> Turn:
-    with TemporaryDirectory(prefix="ddlbench-") as folder:
-        began = monotonic()
-        common = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen(
-            ["NPtcp", "-u", str(largest_bytes)], preexec_fn=become(hosts[1], star.namespaces[1]), **common
-        ) as receiver:
-            try:
-                subprocess.run(
-                    ["NPtcp", "-h", hosts[1].address, "-o", "np.out", "-u", str(largest_bytes)],
-                    preexec_fn=become(hosts[0], star.namespaces[0]),
-                    timeout=NETPIPE_TIMEOUT_S,
-                    check=True,
-                    **common,
+    turns: list[Turn] = []
+    curves: list[dict[str, float]] = []
+    with star_of(placement) as star, cores_awake() as awake:
+        both = Both(star, placement.hosts)
+        for name, count in (("raw", job["turns"]), ("shaped", job["shaped_turns"])):
+            star.shape(LINKS[name])
+            for number in range(count):
+                began = monotonic()
+                for smallest, largest in blocks(name, job["largest_bytes"]):
+                    found = both.in_turn(smallest, largest)
+                    turns.append({"link": name, "number": number, **found})
+                say(f"turn {number + 1} of {count}, {name}: {monotonic() - began:.0f} s")
+        star.shape(None)
+        for number in range(job["curves"]):
+            found = both.in_turn(1, job["largest_bytes"])
+            curves.append({"ours_s": found["our_wall_s"], "theirs_s": found["their_wall_s"]})
+            say(
+                "curve {0} of {1}: {ours_s:.1f} s, NPtcp {theirs_s:.1f} s".format(
+                    number + 1, job["curves"], **curves[-1]
                 )
-            finally:
-                receiver.kill()
-        wall_s = monotonic() - began
-        curve = from_netpipe((Path(folder) / "np.out").read_text())
-    return {"theirs_s": {str(size): values[0] for size, values in curve.items()}, "their_wall_s": wall_s}
+            )
+    return {"turns": turns, "curves": curves, "awake": awake}
+
+
+def blocks(link: str, largest_bytes: int) -> list[tuple[int, int]]:
+    """The smallest and the largest base size of each block of NetPIPE's sizes that is measured in turns.
+
+    On the open link a block is a base size. NetPIPE sends its first one a hundred times before all else: on a shaped
+    link, whose times are its own and not the machine's, a block is an octave, and the large ones share one.
+    """
+    if link == "raw":
+        bases = [base for power in range(4, 24) for base in (1 << power, 3 << (power - 1))]
+        return [(1, 12), *((base, base) for base in bases if base <= largest_bytes)]
+    starts = [1, *(start for power in range(6, 20) if (start := 1 << power) <= largest_bytes)]
+    return [
+        (start, min(following - 1, largest_bytes))
+        for start, following in pairwise([*starts, 2 * largest_bytes])
+    ]
+
+
+def sizes_of_block(smallest_bytes: int, largest_bytes: int) -> list[int]:
+    """NetPIPE's sizes between two base sizes, those that are three bytes off with them."""
+    below = (
+        [size for size in sizes(smallest_bytes) if size < smallest_bytes - 3] if smallest_bytes > 1 else []
+    )
+    return sizes(largest_bytes)[len(below) :]
+
+
+class Both:
+    """The two programs between the first two hosts of a star."""
+
+    def __init__(self, star: Any, hosts: Sequence[Any]) -> None:
+        self.star = star
+        self.hosts = hosts
+
+    def in_turn(self, smallest_bytes: int, largest_bytes: int) -> Turn:
+        """The same sizes by both, ours before NetPIPE and after it: of a drift the mean of both shows nothing."""
+        before_s, before_wall_s = self._ours(smallest_bytes, largest_bytes)
+        found = self._theirs(smallest_bytes, largest_bytes)
+        after_s, after_wall_s = self._ours(smallest_bytes, largest_bytes)
+        return {
+            "ours_s": {size: mean([once, after_s[size]]) for size, once in before_s.items()},
+            "our_wall_s": mean([before_wall_s, after_wall_s]),
+            **found,
+        }
+
+    def _ours(self, smallest_bytes: int, largest_bytes: int) -> tuple[dict[str, float], float]:
+        began = monotonic()
+        wanted = sizes_of_block(smallest_bytes, largest_bytes)
+        times_s, vanished = probe_hosts(self.star, self.hosts, wanted, measure=MEASURE, timeout_s=TIMEOUT_S)
+        assert vanished is None, vanished
+        ours_s = {str(size): median_interval(values)[0] for size, values in times_s.items()}
+        return ours_s, monotonic() - began
+
+    def _theirs(self, smallest_bytes: int, largest_bytes: int) -> Turn:
+        began = monotonic()
+        curve = netpipe_hosts(
+            self.star, self.hosts, smallest_bytes=smallest_bytes, largest_bytes=largest_bytes
+        )
+        theirs_s = {str(size): values[0] for size, values in curve.items()}
+        return {"theirs_s": theirs_s, "their_wall_s": monotonic() - began}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-ORDER = ("sweep", "share", "worker", "link", "probe", "dilation", "dry_run")
+ORDER = (
+    *("sweep", "share", "framework_share", "worker", "link", "probe", "dilation", "dry_run"),
+    *("wire_bytes", "telemetry", "environments", "images", "containers", "slurm"),
+)
 BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"
 
 

@@ -48,10 +48,17 @@ def sweep_in(folder: Path) -> dict[str, Any]:
     times_s = [elapsed_s(log) for log in logs if "Nothing to be done" not in log]
     if len(times_s) != 1:
         raise DdlbenchError(f"{folder}: {len(times_s)} commands have measured here, and it must be one")
-    sessions = (folder / "logs" / "runs").glob("**/session.json")
+    return {"wall_s": times_s[0], "sessions": sessions_in(folder)}
+
+
+def sessions_in(folder: Path) -> dict[str, Any]:
+    """Each run's session.json in `folder`, with its framework."""
     return {
-        "wall_s": times_s[0],
-        "sessions": {path.parent.name: json.loads(path.read_text()) for path in sessions},
+        path.parent.name: {
+            **json.loads(path.read_text()),
+            "framework": json.loads((path.parent / "job.json").read_text())["framework"],
+        }
+        for path in (folder / "logs" / "runs").glob("**/session.json")
     }
 
 

@@ -38,7 +38,7 @@ from benchmarks.common import (
     snakemake_s,
     spread,
 )
-from benchmarks.groups import Torchrun, placement_from, star_of
+from benchmarks.groups import Plain, placement_from, plain, star_of
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import place
 from ddlbench.network.link import Link
@@ -240,7 +240,8 @@ def inside(job: Mapping[str, Any]) -> list[Record]:
             star.shape(link or None)
             shape = "x".join(map(str, point["image_shape"]))
             began = monotonic()
-            with Torchrun(
+            with plain(
+                "torch",
                 star,
                 placement,
                 python=job["python"],
@@ -256,7 +257,7 @@ def inside(job: Mapping[str, Any]) -> list[Record]:
     return done
 
 
-def _trained_ms(script: Torchrun, each: Record) -> list[float]:
+def _trained_ms(script: Plain, each: Record) -> list[float]:
     """The step times; none where the point did not fit for us, and must not for torchrun either."""
     if each["fits"]:
         return script.step_times_ms(each["steps"])

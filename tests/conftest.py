@@ -1,4 +1,4 @@
-"""What tests of the running pipeline share: PyTorch's environment, working copies with one tiny study, sandboxes."""
+"""What tests of the running pipeline share: frameworks' environments, working copies with one tiny study, sandboxes."""
 
 import copy
 import json
@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,18 @@ import pytest
 import yaml
 
 from ddlbench.plan import load
+from ddlbench.runtime.gpus import gpus_here
+from ddlbench.runtime.podman import user_namespace
 from ddlbench.runtime.sandbox import run_sandboxed
 from integration import uml
+from integration.docker_engine import docker_engine
+from loopback_server import Serve, serving
 
+pytest_plugins = ["integration.on_cluster"]  # its fixtures
 REPOSITORY = Path(__file__).parents[1]
 INTEGRATION = REPOSITORY / "tests/integration"
 ENVIRONMENT = Path(".environments/torch/environment.json")
+JOINING = (f"--add-runtime=ddlbench={REPOSITORY}/containers/oci_runtime.py",)  # emulated hosts
 COPIED = ("Snakefile", "config", "containers", "profiles", "src", "workflow")
 BACKENDS = ("tbf+nfqueue", "tbf+netem")
 MEASUREMENTS = "[0-9a-f][0-9a-f]/*/*.json"
@@ -69,6 +75,7 @@ TINY_SETTINGS: Mapping[str, Any] = {
         "min_repetitions": 2,
         "max_repetitions": 2,
         "interval_percent": 50,
+        "recheck_s": 20,
         "seed": 1,
     },
     "tolerances": {"rate_percent": 60, "rtt_percent": 100, "rtt_ms": 50, "loss_points": 5},
@@ -78,23 +85,69 @@ TINY_SETTINGS: Mapping[str, Any] = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test's folder is its marker; what starts processes may meet a busy machine."""
+ON_GPUS = "test_gpus.py"  # needs a GPU; the first lines of a run say where there is none
+
+
+def pytest_report_header() -> str:
+    """What cannot be tested on this machine, and why."""
+    names = ", ".join(gpu.name for gpu in gpus_here())
+    return f"GPUs: {names or f'none here, so what is in {ON_GPUS} is left out'}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test's folder is its marker; what starts processes may meet a busy machine. Without a GPU none is asked for."""
+    if not gpus_here() and (left_out := [item for item in items if item.path.name == ON_GPUS]):
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.path.name != ON_GPUS]
     for item in items:
         folder = item.path.parent.name
         item.add_marker(folder)
-        if folder != "unit" or "torch_environment" in getattr(item, "fixturenames", ()):
+        needed = getattr(item, "fixturenames", ())
+        if "horovod_environment" in needed or {"engine_address", "contained", "with_podman"} & set(needed):
+            item.add_marker(pytest.mark.timeout(3600))
+        elif folder != "unit" or any(name.endswith("_environment") for name in needed):
             item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(scope="session")
 def torch_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """PyTorch's environment in this repository, as its rule makes it where it is missing."""
+    return made_environment("torch", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def tensorflow_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """TensorFlow's environment in this repository, likewise."""
+    return made_environment("tensorflow", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def horovod_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Horovod's environment in this repository, likewise; where it is missing, it is built, which takes minutes."""
+    return made_environment("horovod", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def mxnet_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """MXNet's environment in this repository, likewise."""
+    return made_environment("mxnet", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def engine_address() -> Iterator[str]:
+    """The address, for DOCKER_HOST, of a container engine that the tests have for themselves."""
+    with docker_engine(JOINING) as address:
+        yield address
+
+
+def made_environment(name: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """An environment in this repository, as its rule makes it where it is missing."""
     results = tmp_path_factory.mktemp("results")
+    stamp = f".environments/{name}/environment.json"
     options = ["--cores", "2", "--nolock", "--rerun-triggers", "mtime", "--config", f"results={results}"]
-    answer = snakemake(REPOSITORY, str(ENVIRONMENT), *options)
+    answer = snakemake(REPOSITORY, stamp, *options, timeout=3600)
     assert answer.returncode == 0, answer.stderr
-    described: dict[str, Any] = json.loads((REPOSITORY / ENVIRONMENT).read_text())
+    described: dict[str, Any] = json.loads((REPOSITORY / stamp).read_text())
     return described
 
 
@@ -135,6 +188,15 @@ class Pipeline:
     """A working copy of ddlbench whose only study is tiny."""
 
     root: Path
+
+    def copy(self, root: Path) -> "Pipeline":
+        """A copy at `root`; of a large image file it has a link, as no test writes to one."""
+
+        def linked(source: str, target: str) -> None:
+            (os.link if source.endswith(".sif") else shutil.copy2)(source, target)
+
+        shutil.copytree(self.root, root, copy_function=linked)
+        return Pipeline(root)
 
     def configure(self, settings: Mapping[str, Any] = {}, study: Mapping[str, Any] = TINY_STUDY) -> None:
         """Write the configuration: the repository's, the tiny settings, then `settings` (its `measure` key by key)."""
@@ -207,18 +269,40 @@ def with_data(tmp_path_factory: pytest.TempPathFactory, torch_environment: dict[
     return pipeline
 
 
+@pytest.fixture(scope="session")
+def contained(
+    engine_address: str, tmp_path_factory: pytest.TempPathFactory, torch_environment: dict[str, Any]
+) -> Pipeline:
+    """A pipeline that has its data set, PyTorch's image and its SIF; to be copied."""
+    pipeline = new_pipeline(tmp_path_factory.mktemp("contained") / "ddlbench")
+    return with_images(pipeline, engine_address, ".images/torch/apptainer.json")
+
+
+def with_images(pipeline: Pipeline, engine_address: str, *images: str) -> Pipeline:
+    """Give a pipeline its data set, and images (their descriptions) that an engine makes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", engine_address)
+        pipeline.run("results/datasets/digits-28x28x1.npz", *images)
+    return pipeline
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """serve({path: body}) answers on this machine's loopback address until the test ends."""
+    with serving() as start:
+        yield start
+
+
 @pytest.fixture
 def prepared(with_data: Pipeline, tmp_path: Path) -> Pipeline:
     """A pipeline of its own for a test, which has its data set and nothing measured yet."""
-    shutil.copytree(with_data.root, tmp_path / "prepared")
-    return Pipeline(tmp_path / "prepared")
+    return with_data.copy(tmp_path / "prepared")
 
 
 @pytest.fixture(scope="session")
 def drawn(with_data: Pipeline, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     """A pipeline that has drawn tiny2000_fig1 and nothing else; tests only look at it."""
-    pipeline = Pipeline(tmp_path_factory.mktemp("drawn") / "ddlbench")
-    shutil.copytree(with_data.root, pipeline.root)
+    pipeline = with_data.copy(tmp_path_factory.mktemp("drawn") / "ddlbench")
     pipeline.run("tiny2000_fig1")
     return pipeline
 
@@ -226,8 +310,7 @@ def drawn(with_data: Pipeline, tmp_path_factory: pytest.TempPathFactory) -> Pipe
 @pytest.fixture
 def drawn_copy(drawn: Pipeline, tmp_path: Path) -> Pipeline:
     """A copy of the pipeline that has drawn tiny2000_fig1, to be changed."""
-    shutil.copytree(drawn.root, tmp_path / "ddlbench")
-    return Pipeline(tmp_path / "ddlbench")
+    return drawn.copy(tmp_path / "ddlbench")
 
 
 def new_pipeline(root: Path) -> Pipeline:
@@ -267,7 +350,8 @@ def run_inside(folder: Path, function: str, *, in_uml: bool = False, **arguments
         if in_uml:
             status = uml.run([sys.executable, "-m", "inside", *command], folder)
         else:
-            status = run_sandboxed("inside", command)
+            within = user_namespace(arguments.get("environments", {}))
+            status = run_sandboxed("inside", command, within=within)
     assert status == 0, f"{function} ended with status {status}"
     return json.loads((folder / "answer.json").read_text())
 

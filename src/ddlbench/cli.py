@@ -1,6 +1,6 @@
 """The command `ddlbench`: is a configuration right, where does a result come from, does it match, what is there.
 
-`ddlbench probe` has a module of its own, `cli_probe`.
+`ddlbench probe`, `ddlbench interfaces` and `ddlbench doctor` have modules of their own: `cli_probe`, ...
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ddlbench import cli_probe
+from ddlbench import cli_doctor, cli_interfaces, cli_probe
 from ddlbench.errors import ConfigError, DdlbenchError
 
 BROKEN_PIPE = 141  # what the shell reports for a program that SIGPIPE ended
@@ -77,6 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     summary.set_defaults(command=_summary)
     cli_probe.add_to(commands)
+    cli_interfaces.add_to(commands)
+    cli_doctor.add_to(commands)
     return parser
 
 
@@ -149,6 +151,8 @@ def _headline(rows: Sequence[Row], figure: Mapping[str, Any], most: int = 4) -> 
     """A figure's lines at both ends of its x axis, as in
     `training_time_s at bandwidth_mbit 400 and 2000: mlp 66.1 [64.9, 67.0] and 35.2 [34.8, 35.9]; conv1 ...`.
     """
+    if figure.get("kind") == "telemetry":  # what a node did at one moment is no headline
+        return ""
     x, y = str(figure.get("x")), str(figure.get("y"))
     if rows and y not in rows[0]:
         y = f"{y.removesuffix('_s')}_ms"  # a figure may show seconds as milliseconds

@@ -1,15 +1,19 @@
 """Sweeps that are killed in the middle, damaged files, a full disk: what is lost, what is left, how it goes on."""
 
+import copy
 import os
+import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
 
+import pandas
 import pytest
 from remains import alive, eventually, namespaces, processes, the
 
-from conftest import Pipeline, environment, new_pipeline
+from conftest import TINY_STUDY, Pipeline, environment, new_pipeline
+from ddlbench.files import sha256_file
 from ddlbench.measurements.store import Store
 
 REPETITIONS = 5
@@ -44,8 +48,9 @@ def in_the_middle(sweep: Pipeline) -> "subprocess.Popen[str]":
             [RUN, "rank 1 on host h2 died (SIGKILL) while "],
         ),
         ("ddlbench.network.delay", [RUN, "the delay process"]),
+        ("ddlbench.runtime.sampler", [RUN, "the telemetry's sampler"]),
     ],
-    ids=["driver", "script", "worker", "delay"],
+    ids=["driver", "script", "worker", "delay", "sampler"],
 )
 def test_a_killed_sweep_loses_only_the_repetition_in_flight(sweep, backends, victim, named):
     if victim == "ddlbench.network.delay" and backends[0] != "tbf+nfqueue":
@@ -70,6 +75,10 @@ def test_a_killed_sweep_loses_only_the_repetition_in_flight(sweep, backends, vic
 
     after = sweep.measurements()
     assert kept.items() <= after.items()  # one more may have been written before the end came
+    parts = {part["path"]: part["sha256"] for each in sweep.records() for part in each["telemetry"]["files"]}
+    assert {path: sha256_file(sweep.root / path) for path in parts} == parts
+    everything = pandas.read_parquet(sweep.root / "results/telemetry")
+    assert len(parts) <= everything["point"].count() > 0
     sweep.run(sweep.manifest("bandwidth"))
     finished = sweep.measurements()
     assert after.items() <= finished.items()
@@ -210,3 +219,22 @@ def test_a_second_start_in_the_same_folder_is_refused_while_the_first_is_at_work
     assert "cannot be locked" in answer.stderr
     assert started.wait(120) == 0, sweep.said
     assert len(sweep.measurements()) == POINTS * REPETITIONS
+
+
+def test_a_worker_that_runs_out_of_memory_in_training_is_a_gap_and_new_workers_measure_the_rest(prepared):
+    study = copy.deepcopy(TINY_STUDY)
+    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "batch_size": [32, 33, 34]}
+    prepared.configure(study=study)
+    worker = prepared.root / "src/ddlbench/workers/torch_worker.py"
+    code, begins = worker.read_text(), 'if command["from_fresh"]:\n'
+    assert code.count(begins) == 1
+    greedy = "            assert self.point.share.batches.batch_size != 33 or torch.empty(2**33)\n"
+    worker.write_text(code.replace(begins, begins + greedy))
+    prepared.run(prepared.manifest("bandwidth"))
+    told = {record["point"]["batch_size"]: record for record in prepared.records()}
+    assert {batch: record["status"] for batch, record in told.items()} == {
+        32: "measured",
+        33: "does_not_fit",
+        34: "measured",
+    }
+    assert re.match(r"rank [01] on host h[12] ran out of memory while training: .*memory", told[33]["reason"])

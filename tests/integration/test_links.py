@@ -6,6 +6,7 @@ from statistics import median
 import pytest
 
 GOODPUT = 1448 / 1514  # of TCP in Ethernet frames of 1,514 bytes: 0.956
+ATTEMPTS = 3
 
 
 def test_this_kernel_can_make_links(backends):
@@ -24,6 +25,16 @@ def test_tcp_carries_0_956_of_the_nominal_bandwidth(sandbox, backend, backends, 
     assert max(found) <= nominal * 1.01  # whatever else the machine does, a link is never faster
 
 
+def test_three_hosts_that_send_to_one_share_what_its_link_carries(sandbox, backend, backends):
+    mbit = 100 if backend in backends else 20
+    link, found = {"bandwidth_mbit": mbit, "latency_ms": 5}, []
+    while (
+        len(found) < ATTEMPTS and max(found, default=0) < 0.97 * mbit
+    ):  # a busy machine carries less, never more
+        found.append(sandbox("arriving_mbit", backend=backend, link=link, senders=3, seconds=2))
+    assert found[-1] == pytest.approx(mbit, rel=0.03), found
+
+
 @pytest.mark.parametrize("latency_ms", [10, 50])
 def test_a_round_trip_takes_twice_the_latency_of_one_way(sandbox, backend, latency_ms):
     link = {"bandwidth_mbit": 1000, "latency_ms": latency_ms}
@@ -34,10 +45,11 @@ def test_a_round_trip_takes_twice_the_latency_of_one_way(sandbox, backend, laten
 
 
 def test_two_percent_of_the_packets_are_lost(sandbox, backend):
-    found = sandbox(
-        "loss_percent", backend=backend, link={"bandwidth_mbit": 1000, "loss_percent": 2}, packets=40_000
-    )
-    assert found == pytest.approx(2, abs=0.3)
+    link, found = {"bandwidth_mbit": 1000, "loss_percent": 2}, []
+    # A machine that cannot keep up loses more, never less.
+    while len(found) < ATTEMPTS and max(found[-1:], default=100) > 2.3:
+        found.append(sandbox("loss_percent", backend=backend, link=link, packets=40_000))
+    assert found[-1] == pytest.approx(2, abs=0.3), found
 
 
 def test_no_packet_is_lost_where_no_loss_was_asked_for(sandbox, backend):
@@ -57,6 +69,17 @@ def test_an_opened_link_is_as_fast_as_one_that_was_never_shaped(sandbox, backend
     assert shaped > 39
     assert before < 5
     assert after < 5
+
+
+def test_no_more_than_the_queue_is_ahead_of_a_packet(sandbox, backend):
+    link = {"bandwidth_mbit": 20, "latency_ms": 5}
+    # A round trip and 50 ms wait for the rate; it was more than 5 s where only their number was bounded.
+    assert sandbox("behind_a_flood_ms", backend=backend, link=link, seconds=1.5) < 400
+
+
+def test_tcp_loses_nothing_on_a_link_that_was_opened_after_a_lossy_one(sandbox, backend):
+    # What it lost there, its windows would be too small for on the next link.
+    assert sandbox("dropped_when_opened", backend=backend, megabytes=50) == 0
 
 
 @pytest.mark.parametrize("name", ["cubic", "reno"])

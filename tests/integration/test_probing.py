@@ -1,18 +1,25 @@
 """The point-to-point probe between two emulated hosts finds the link that is there."""
 
-import os
+import csv
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from time import monotonic, sleep
 
+import psutil
 import pytest
 
+from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.point_to_point import latency_us, rows
 from ddlbench.network.link import Link
+from ddlbench.network.probe import Tolerances
 from ddlbench.runtime.probing import NETPIPE, probe_link
 
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
 ATTEMPTS = 3  # a machine may be busy at one of them
+PROBE = [sys.executable, "-m", "ddlbench.cli", "probe"]
+LOOSE = Tolerances(rate_percent=60, rtt_percent=100, rtt_ms=50, loss_points=5)
 LITTLE = {"min_repetitions": 3, "max_repetitions": 5, "interval_percent": 5}
 
 
@@ -62,22 +69,121 @@ def test_two_probes_at_once_do_not_meet():
     assert [round(latency_us(each["ddlbench"]) / 1000) for each in found] == [2, 6]
 
 
-def test_the_command_probes_a_host_that_answers_and_writes_both_formats(tmp_path):
-    command = [sys.executable, "-m", "ddlbench.cli", "probe"]
-    asked = ["--largest-bytes", "1024", "--output", "curve"]
-    options = {"cwd": tmp_path, "env": os.environ, "text": True}
-    with subprocess.Popen(
-        [*command, "answer", "127.0.0.1", "--port", "0"], stderr=subprocess.PIPE, **options
-    ) as waiting:
-        port = waiting.stderr.readline().split()[-1]
-        answer = subprocess.run(
-            [*command, "address", "127.0.0.1", "--port", port, "--fabric", "loopback", *asked],
-            capture_output=True,
-            **options,
+def test_what_a_link_was_measured_to_be_comes_with_its_probe():
+    found = probe_link(
+        Link(100, 3),
+        dilation=2.0,
+        measure=LITTLE,
+        largest_bytes=64,
+        timeout_s=30,
+        netpipe=False,
+        tolerances=LOOSE,
+    )
+    assert found["measured"]["rate_mbit"] == pytest.approx(100, rel=0.6)
+    assert found["measured"]["rtt_ms"] == pytest.approx(6, abs=5)
+
+
+def test_a_link_out_of_tolerance_is_not_probed(capfd):
+    none = Tolerances(rate_percent=1e-9, rtt_percent=1e-9, rtt_ms=1e-9, loss_points=1e-9)
+    with pytest.raises(DdlbenchError, match="the probe failed"):
+        probe_link(
+            Link(100),
+            dilation=1,
+            measure=LITTLE,
+            largest_bytes=64,
+            timeout_s=30,
+            netpipe=False,
+            tolerances=none,
         )
-        assert waiting.wait(30) == 0
+    assert "is not what was asked for (100 Mbit/s, 0 ms, 0 % loss" in capfd.readouterr().err
+
+
+@pytest.fixture
+def answering(tmp_path):
+    """`ddlbench probe answer` as a process, and the port that it waits at."""
+    command = [*PROBE, "answer", "--port", "0", "--timeout-s", "60"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as waiting:
+        try:
+            yield waiting, waiting.stderr.readline().split()[-1]
+        finally:
+            waiting.kill()
+
+
+def addressed(port, *options):
+    return [*PROBE, "address", "127.0.0.1", "--port", port, "--output", "curve", *options]
+
+
+def test_the_command_probes_a_host_that_answers_and_writes_both_formats(tmp_path, answering):
+    waiting, port = answering
+    command = addressed(port, "--fabric", "loopback", "--largest-bytes", "1024")
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert waiting.wait(30) == 0
     assert answer.returncode == 0, answer.stderr
     assert "latency" in answer.stdout
-    header, first, *_ = (tmp_path / "curve.csv").read_text().splitlines()
-    assert dict(zip(header.split(","), first.split(","), strict=True))["fabric"] == "loopback"
+    first, *_ = written(tmp_path)
+    assert (first["fabric"], first["complete"]) == ("loopback", "True")
     assert (tmp_path / "curve.np.out").read_text().split()[0] == "1"
+
+
+def test_a_peer_killed_amid_a_curve_leaves_a_part_that_is_called_so(tmp_path, answering):
+    waiting, port = answering
+    with subprocess.Popen(addressed(port), cwd=tmp_path, stderr=subprocess.PIPE, text=True) as probing:
+        await_work(waiting.pid)
+        waiting.kill()
+        assert probing.wait(30) == 1
+        assert "127.0.0.1 has closed the connection; the curve is not complete" in probing.stderr.read()
+    rows = written(tmp_path)
+    assert rows
+    assert {row["complete"] for row in rows} == {"False"}
+    assert {row["fabric"] for row in rows} == {""}  # nobody said what connects the two
+
+
+def test_what_answers_on_an_emulated_host_is_killed_and_named():
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(
+            probe_link,
+            Link(1000),
+            dilation=1.0,
+            measure=LITTLE,
+            largest_bytes=8 << 20,
+            timeout_s=30,
+            netpipe=False,
+        )
+        await_answerer().kill()
+        found = task.result()
+    assert "the process that answered on host h2 ended with SIGKILL" in found["vanished"]
+    assert any(found["times_s"]["ddlbench"].values())
+
+
+WORK_S = 0.5  # of computing: much more than a beginning, and much less than a curve
+
+
+def computed_s(process):
+    return sum(process.cpu_times()[:2])
+
+
+def await_work(pid, timeout_s=60):
+    deadline = monotonic() + timeout_s
+    process = psutil.Process(pid)
+    while computed_s(process) < WORK_S:
+        assert monotonic() < deadline
+        sleep(0.01)
+
+
+def await_answerer(timeout_s=60):
+    """The process that answers in a sandbox below this one: a fork, with work behind it, of the first process of it."""
+    deadline = monotonic() + timeout_s
+    while monotonic() < deadline:
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error, AttributeError):  # it has ended
+                is_fork = process.cmdline() == process.parent().cmdline()
+                probing = "ddlbench.runtime.probing" in process.cmdline()
+                if is_fork and probing and computed_s(process) > WORK_S:
+                    return process
+        sleep(0.01)
+    raise AssertionError
+
+
+def written(folder):
+    with (folder / "curve.csv").open(newline="") as file:
+        return list(csv.DictReader(file))

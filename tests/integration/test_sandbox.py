@@ -43,6 +43,18 @@ def test_nothing_outlives_a_sandbox_that_is_killed(tmp_path, victim):
     assert eventually(lambda: not alive(held)), alive(held)
 
 
+def test_nothing_outlives_sites_whose_owner_is_killed(tmp_path):
+    folder = tmp_path / "work"
+    owner = start(folder, "busy", '{"ready": "ready", "sites": 2}')
+    assert eventually(lambda: (folder / "ready").exists() or owner.poll() is not None)
+    held = namespaces(folder)
+    assert sum(name.startswith("net") for name in held) == 6  # two routers', two sinks' and two hosts'
+    owner.kill()
+    owner.wait(30)
+    assert eventually(lambda: not processes(folder)), processes(folder)
+    assert eventually(lambda: not alive(held)), alive(held)
+
+
 def test_two_sandboxes_at_the_same_time_have_the_same_addresses_and_different_links(tmp_path):
     owners = {}
     for latency_ms in (10, 40):

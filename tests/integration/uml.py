@@ -14,9 +14,10 @@ from tempfile import TemporaryDirectory
 
 MODULES = ("drivers/net/veth.ko", "net/sched/sch_tbf.ko", "net/sched/sch_netem.ko")
 SHIM = Path(__file__).parent / "uml_xstate.c"
+MEMORY_MB, TIMEOUT_S = 512, 300
 
 
-def run(command: Sequence[str], folder: Path, *, memory_mb: int = 512, timeout_s: float = 300) -> int:
+def run(command: Sequence[str], folder: Path) -> int:
     """Run `command` in `folder` as root of a kernel of its own; returns its exit status.
 
     Raises RuntimeError with what the kernel said where it did not get as far as that.
@@ -30,7 +31,7 @@ def run(command: Sequence[str], folder: Path, *, memory_mb: int = 512, timeout_s
         init.write_text(_init(command, folder, status))
         init.chmod(0o755)
         kernel = [
-            "linux.uml", f"mem={memory_mb}M", "rootfstype=hostfs", "rootflags=/", "rw", f"init={init}",
+            "linux.uml", f"mem={MEMORY_MB}M", "rootfstype=hostfs", "rootflags=/", "rw", f"init={init}",
             "con=null", "con0=fd:0,fd:1", "quiet", f"uml_dir={work}", "umid=kernel",
         ]  # fmt: skip
         with (work / "said").open("w+") as said:
@@ -41,15 +42,25 @@ def run(command: Sequence[str], folder: Path, *, memory_mb: int = 512, timeout_s
                 stdout=said,
                 stderr=said,
                 start_new_session=True,  # its processes are threads of the guest: they end with their group
+                preexec_fn=_go_first,
             )
             try:
-                process.wait(timeout_s)
+                process.wait(TIMEOUT_S)
             finally:
                 _end(process)
             if not status.is_file():
                 said.seek(0)
                 raise RuntimeError(f"User-Mode Linux did not finish {shlex.join(command)}:\n{said.read()}")
         return int(status.read_text())
+
+
+def _go_first() -> None:
+    """Be put aside by no other process, as a kernel is not.
+
+    It switches between processes of its own for each system call, and would wait for a turn each time.
+    """
+    with suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
 def is_here() -> bool:

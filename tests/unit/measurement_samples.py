@@ -80,6 +80,7 @@ def a_record(repetition: int = 1, point: dict[str, Any] = POINT, **values: Any) 
         "link": {
             "asked": {"bandwidth_mbit": 400.0, "latency_ms": 0.0, "loss_percent": 0.0},
             "measured": {"rate_mbit": 381.5, "rtt_ms": 0.1, "loss_percent": 0.0},
+            "rechecked": None,
             "backend": "netem",
             "congestion_control": "cubic",
         },

@@ -62,10 +62,11 @@ STUDY = {
 
 
 def small_repository(root: Path) -> tuple[dict, dict]:
-    """Fill `root` with schemas, links and the small study; returns settings and the study, to be changed."""
+    """Fill `root` with schemas, links, sites and the small study; returns settings and the study, to be changed."""
     shutil.copytree(REPOSITORY / "workflow/schemas", root / "workflow/schemas")
     (root / "config/studies").mkdir(parents=True)
-    shutil.copy(REPOSITORY / "config/links.yaml", root / "config/links.yaml")
+    for name in ("links", "sites"):
+        shutil.copy(REPOSITORY / f"config/{name}.yaml", root / f"config/{name}.yaml")
     settings = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text())
     settings |= {"studies": ["small2000"], "default_figures": ["small2000_fig1"], "grids": {}}
     study = copy.deepcopy(STUDY)

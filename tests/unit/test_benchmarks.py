@@ -1,14 +1,12 @@
 """The parts of benchmarks/ that decide without measuring."""
 
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks import probe, report, share, sweep
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks import report, share, sweep
+from ddlbench.network.pingpong import sizes
 
 
 def record(
@@ -100,6 +98,27 @@ def test_the_table_takes_the_place_between_the_markers_and_no_other() -> None:
     assert report.with_table(once, "new") == once
 
 
+@pytest.mark.parametrize("link", list(probe.LINKS))
+def test_the_blocks_of_a_curve_are_all_of_its_sizes(link: str) -> None:
+    found = [
+        each
+        for smallest, largest in probe.blocks(link, 1 << 20)
+        for each in probe.sizes_of_block(smallest, largest)
+    ]
+    assert found == sizes(1 << 20)
+
+
+def test_the_size_that_is_farthest_from_its_peer_is_named() -> None:
+    def turn(one_us: float, two_us: float) -> dict[str, Any]:
+        ours_s = {"1": one_us * 1e-6, "2": two_us * 1e-6}
+        return {"link": "raw", "ours_s": ours_s, "theirs_s": {"1": 10e-6, "2": 10e-6}}
+
+    turns = [turn(10, 11), turn(10.5, 12), turn(30, 12.5)]  # a busy moment changes no median
+    row = probe.times("raw", probe.by_size(turns, "raw"), awake=True)
+    assert row["measured"].startswith("1.2 (1.1 to 1.25) at 2 bytes, the worst; 1 sizes outside")
+    assert not row["met"]
+
+
 def test_a_missed_number_is_called_missed() -> None:
     row = {"what": "speed", "at_least": "4", "measured": "3 (2 to 4)", "peer": "torchrun", "met": False}
     result = {
@@ -118,3 +137,7 @@ POINT = {
     "congestion_control": "cubic", "learning_rate": 0.01, "momentum": 0.0, "epochs": 0, "steps_per_epoch": None,
     "seed": 1,
 }  # fmt: skip
+
+
+def test_every_benchmark_of_the_table_is_there_to_be_run():
+    assert all(report.ROOT.joinpath("benchmarks", f"{name}.py").is_file() for name in report.ORDER)

@@ -10,13 +10,24 @@ from ddlbench.plan import load
 from ddlbench.plan.catalogue import DATASETS, MODELS, NAMES
 from ddlbench.plan.reference import readme
 from ddlbench.plan.schema import schemas
+from ddlbench.workers.architectures import classes
 
 IN_SCOPE = {
     *(f"zhao2016_fig{n}" for n in range(5, 11)),
     "zhao2016_accuracy",
-    *(f"pani2020_fig{n}" for n in range(1, 4)),
+    *(f"pani2020_fig{n}" for n in range(1, 7)),
     *(f"anwar2021_fig{n}" for n in range(7, 16)),
     "anwar2021_table4",
+    *(f"shi2019_fig4_{n}" for n in range(1, 5)),
+    *(f"shi2019_fig4_{n}" for n in range(5, 23)),
+    "shi2019_fig5_1",
+    "shi2019_faults",
+    "shi2019_table3_1",
+    "wang2019_fig2",
+    "wang2019_fig3",
+    "wang2019_fig3_network",
+    "wang2019_fig3_startup",
+    "wang2019_fig4",
 }
 
 
@@ -82,7 +93,7 @@ def blocks(schema: object, path: str = "") -> Iterator[tuple[str, dict]]:
             yield from blocks(value, f"{path}/{key}")
 
 
-@pytest.mark.parametrize("name", ["config", "study", "links"])
+@pytest.mark.parametrize("name", ["config", "study", "links", "sites"])
 def test_no_block_of_a_schema_takes_unknown_keys(name):
     closed = ("additionalProperties", "unevaluatedProperties")
     document = schemas(REPOSITORY).documents[name]
@@ -90,7 +101,7 @@ def test_no_block_of_a_schema_takes_unknown_keys(name):
     assert found == (["/$defs/axes"] if name == "study" else [])  # what uses the axes is closed itself
 
 
-@pytest.mark.parametrize("name", ["config", "study", "links"])
+@pytest.mark.parametrize("name", ["config", "study", "links", "sites"])
 def test_every_key_of_a_schema_is_described_and_bounded(name):
     rules = schemas(REPOSITORY)
     for path, block in blocks(rules.documents[name]):
@@ -104,5 +115,12 @@ def test_every_key_of_a_schema_is_described_and_bounded(name):
 
 def test_every_data_set_has_images_that_some_model_takes():
     for dataset in DATASETS.values():
-        assert any((dataset.image_shape or "28x28x1") in shapes for shapes in MODELS.values())
+        for shape in dataset.image_shapes or ("28x28x1",):
+            assert any(shape in shapes for shapes in MODELS.values())
     assert {shape for shapes in MODELS.values() for shape in shapes} == set(NAMES["image_shape"])
+
+
+def test_every_model_has_an_output_for_each_class_of_the_data_sets_that_it_takes():
+    for dataset, shape in ((each, shape) for each in DATASETS.values() for shape in each.image_shapes or ()):
+        for model in (name for name, shapes in MODELS.items() if shape in shapes):
+            assert classes(model, tuple(map(int, shape.split("x")))) >= dataset.classes

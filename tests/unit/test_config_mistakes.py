@@ -106,6 +106,32 @@ def test_a_mistake_in_a_grid_is_one_line_with_file_and_key(message, key, value, 
     assert all(more.startswith((BANDWIDTH, CONFIG)) for more in lines[1:])
 
 
+@pytest.mark.parametrize("framework", ["horovod_torch", "horovod_tensorflow"])
+def test_a_framework_that_is_built_without_cuda_is_refused_on_gpus_with_those_that_are_not(
+    message, framework
+):
+    def change(data: dict) -> None:
+        data["grids"]["bandwidth"] |= {"framework": framework, "devices": ["cpu", "gpu"]}
+
+    assert message(study=change) == [
+        BANDWIDTH
+        + f"devices[1]: {framework} does not compute on gpu: it is built here without CUDA, which takes "
+        "nvcc and NCCL's headers (expected cpu; gpu with torch, tensorflow, mxnet)"
+    ]
+
+
+def test_a_resnet_on_small_images_needs_two_of_them_for_each_worker(message):
+    def change(data: dict) -> None:
+        grid = data["grids"]["bandwidth"]
+        grid |= {"model": ["mlp", "resnet18"], "batch_size": [3, 64], "workers": 2}
+
+    lines = message(study=change)
+    assert lines == [
+        BANDWIDTH + "batch_size[0]: a batch of 3 is too small for 2 workers "
+        "(expected at least 2 images each: resnet18 normalises over them)"
+    ]
+
+
 def test_a_mistake_in_the_scale_is_reported_where_it_was_made(message):
     lines = message(setting("grids/small2000/latency/workers", [2, 8]))
     assert lines == [
@@ -123,11 +149,21 @@ def test_a_mistake_in_the_scale_is_reported_where_it_was_made(message):
             "measure.min_steps: 0 is not a number of steps (expected a whole number >= 1 and <= 1000000)",
         ),
         ("measure/max_steps", 0.5, None),
-        ("measure/min_repetitions", 9, "measure.max_repetitions: 4 is less than min_repetitions, which is 9"),
+        ("measure/min_repetitions", 9, "measure.max_repetitions: 6 is less than min_repetitions, which is 9"),
         (
             "dilation",
             0.5,
             "dilation: 0.5 is not a time dilation (expected auto or a number >= 1 and <= 10000)",
+        ),
+        (
+            "interfaces/ethernet",
+            "eth0; reboot",
+            "interfaces.ethernet: 'eth0; reboot' is not the name of an interface (expected a text like eth0 or null)",
+        ),
+        (
+            "interfaces/infinband",
+            "ib0",
+            "interfaces.infinband: there is no such key (did you mean 'infiniband'?)",
         ),
         ("fresh", "yes", "fresh: 'yes' is not a switch (expected true or false)"),
         ("studies", ["small2001"], "studies[0]: 'small2001' is not a study (did you mean 'small2000'?)"),
@@ -199,11 +235,136 @@ def test_a_mistake_in_a_figure_is_one_line_with_file_and_key(message, path, valu
     assert lines[0] == figures + line if line else lines[0].startswith(figures + path.replace("/", "."))
 
 
+PROBE_FIGURE = {
+    "kind": "probe", "links": ["gigabit"], "title": "abc", "x": "size_bytes", "y": "throughput_mbit",
+    "category": "abc", "caption": "abc",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("links", ["gigabyt"], "links[0]: 'gigabyt' is not a link (did you mean 'gigabit'?)"),
+        ("links", None, "links: is missing (a probe's figure needs its links)"),
+        ("grids", ["latency"], "grids: has no place in a probe's figure"),
+        (
+            "x",
+            "workers",
+            "x: 'workers' cannot be shown by a probe's figure (expected size_bytes and nothing else)",
+        ),
+        ("dilation", 0.5, "dilation: 0.5 is not a time dilation (expected a number >= 1 and <= 10000)"),
+    ],
+)
+def test_a_mistake_in_a_figure_of_probes_is_one_line_with_file_and_key(message, key, value, line):
+    figure = {name: each for name, each in {**PROBE_FIGURE, key: value}.items() if each is not None}
+    lines = message(study=setting("figures/small2000_fig3", figure))
+    assert lines == [f"{STUDY}figures.small2000_fig3.{line}"]
+
+
+MODELS_FIGURE = {
+    "kind": "models", "image_shape": "224x224x3", "published": {"vgg16": {"size_mb": 528, "gflops": 15.5}},
+    "title": "abc", "x": "model", "y": "multiply_adds", "category": "abc", "caption": "abc",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("published", {"alexnett": {"size_mb": 1, "gflops": 1}}, "not a model (did you mean 'alexnet'?)"),
+        ("published", None, "published: is missing (a table of models needs its published)"),
+        ("image_shape", "28x28x1", "vgg16 does not take images of 28x28x1 (expected 32x32x3 or 224x224x3)"),
+        ("image_shape", None, "image_shape: is missing (a table of models needs its image_shape)"),
+        ("links", ["gigabit"], "links: has no place in a table of models"),
+        ("y", "one_way_us", "cannot be shown by a table of models (expected multiply_adds and nothing else)"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_table_of_models_is_one_line_with_file_and_key(message, key, value, line):
+    figure = {name: each for name, each in {**MODELS_FIGURE, key: value}.items() if each is not None}
+    (found,) = message(study=setting("figures/small2000_fig3", figure))
+    assert found.startswith(f"{STUDY}figures.small2000_fig3.")
+    assert found.endswith(line)
+
+
+def test_a_figure_of_grids_shows_no_message_sizes(message):
+    (line,) = message(study=setting("figures/small2000_fig1/x", "size_bytes"))
+    assert "x: 'size_bytes' cannot be shown by this kind of figure (expected `kind: probe` for it)" in line
+
+
+TELEMETRY = {
+    "kind": "telemetry", "grids": ["latency"], "title": "abc", "x": "time_s", "y": "cpu_percent", "category": "abc",
+    "caption": "abc",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("grids", None, "grids: is missing (a figure of telemetry needs its grids)"),
+        ("links", ["gigabit"], "links: has no place in a figure of telemetry"),
+        ("lines", "workers", "lines: has no place in a figure of telemetry"),
+        (
+            "x",
+            "workers",
+            "x: 'workers' cannot be shown by a figure of telemetry (expected time_s and nothing else)",
+        ),
+        (
+            "kind",
+            "line",
+            "y: 'cpu_percent' cannot be shown by this kind of figure (expected `kind: telemetry` for it)",
+        ),
+    ],
+)
+def test_a_mistake_in_a_figure_of_telemetry_is_one_line_with_file_and_key(message, key, value, line):
+    figure = {name: each for name, each in {**TELEMETRY, key: value}.items() if each is not None}
+    assert f"{STUDY}figures.small2000_fig9.{line}" in message(study=setting("figures/small2000_fig9", figure))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "line"),
+    [
+        ("collectives/links", ["gigabyt"], "collectives.links[0]: 'gigabyt' is not a link (did you mean 'gigabit'?)"),
+        ("collectives/hosts", [1], "collectives.hosts[0]: 1 is not a number of hosts (expected a whole number >= 2"),
+        ("collectives/sizes_bytes", [3], "collectives.sizes_bytes[0]: 3 is not a message size"),
+        ("point_to_point/transports", ["udp"], "point_to_point.transports[0]: 'udp' is not a transport"),
+        ("point_to_point/largest_byte", 8, "point_to_point.largest_byte: there is no such key (did you mean"),
+        ("measure/min_repetitions", 30, "measure.max_repetitions: 8 is less than min_repetitions, which is 30"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_probes_is_one_line_with_file_and_key(message, path, value, line):
+    (found,) = message(setting(f"probes/{path}", value))
+    assert found.startswith(f"{CONFIG}probes.{line}")
+
+
 def test_a_model_that_does_not_take_the_images_is_refused(message):
     grid = {"dataset": "synthetic", "image_shape": "32x32x3", "model": ["keras_sequential", "conv2"]}
     lines = message(setting("grids/small2000/latency", grid))
     expected = "grids.small2000.latency.model[1]: conv2 does not take images of 32x32x3 (expected 28x28x1)"
     assert lines == [CONFIG + expected]
+
+
+def test_a_strategy_that_a_framework_has_not_is_refused_with_those_that_it_has(message):
+    (line,) = message(
+        setting(
+            "grids/small2000/latency", {"framework": "horovod_torch", "strategy": "parameter_server_async"}
+        )
+    )
+    assert (
+        line
+        == CONFIG
+        + "grids.small2000.latency.strategy: horovod_torch has no parameter_server_async (expected ring_allreduce)"
+    )
+
+
+def test_a_shape_that_a_data_set_cannot_give_is_refused_with_those_that_it_can(message):
+    grid = {"dataset": "cifar10", "image_shape": ["32x32x3", "28x28x1"], "model": "keras_sequential"}
+    lines = message(setting("grids/small2000/latency", grid))
+    expected = "image_shape[1]: cifar10 has images of 32x32x3 or 224x224x3, not 28x28x1"
+    assert lines == [f"{CONFIG}grids.small2000.latency.{expected}"]
+
+
+def test_alexnet_is_refused_on_images_that_are_too_small_for_it(message):
+    (line,) = message(setting("grids/small2000/latency", {"model": "alexnet"}))
+    assert line.endswith("latency.model: alexnet does not take images of 28x28x1 (expected 224x224x3)")
 
 
 def test_an_epoch_of_endless_images_needs_its_number_of_steps(message):

@@ -2,15 +2,13 @@
 
 import gzip
 import struct
-import threading
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
+from loopback_server import Serve
 from numpy.typing import NDArray
 
 from ddlbench.datasets import check, mnist, prepare
@@ -54,44 +52,6 @@ def folder(tmp_path: Path, parts: dict[str, Bytes]) -> Path:
         else:
             (folder / f"{NAMES[part]}.gz").write_bytes(gzip.compress(idx(array)))
     return folder
-
-
-Serve = Callable[[dict[str, bytes]], str]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """serve({path: body}) answers on this machine's loopback address until the test ends."""
-    servers: list[ThreadingHTTPServer] = []
-
-    def start(bodies: dict[str, bytes]) -> str:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.path == "/elsewhere":
-                    self.send_response(302)
-                    self.send_header("Location", "http://example.org/file")
-                    self.end_headers()
-                elif self.path.lstrip("/") in bodies:
-                    body = bodies[self.path.lstrip("/")]
-                    self.send_response(200)
-                    self.send_header("Content-Length", str(len(body) + (5 if self.path == "/cut" else 0)))
-                    self.end_headers()
-                    self.wfile.write(body)
-                else:
-                    self.send_error(404)
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
 
 
 # ------------------------------------------------------------------------------------------- digits, synthetic

@@ -99,6 +99,14 @@ def test_where_a_build_is_not_to_be_had_the_fallback_is_taken_and_said(tmp_path:
     assert any(f"taking {lock.name}" in words for words in said)
 
 
+def test_a_lock_for_a_python_that_is_not_here_says_so(tmp_path: Path, lock: Path) -> None:
+    lock.write_text(f"# python: 3.99\n{lock.read_text()}")
+    with pytest.raises(
+        DdlbenchError, match=r"needs Python 3\.99; this is 3\.\d+, and there is no python3\.99 here"
+    ):
+        create(lock, tmp_path / "torch", say=lambda words: None)
+
+
 def test_it_does_not_take_for_ever(tmp_path: Path, lock: Path) -> None:
     with pytest.raises(DdlbenchError, match=r"after 0\.05 s, which is too long"):
         create(lock, tmp_path / "torch", timeout_s=0.05, say=lambda words: None)

@@ -8,7 +8,7 @@ from made_up_tables import figure, made_up_table
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.figures import draw, drawing, drawn_rows, theme
 from ddlbench.figures.axes import ticks
-from ddlbench.figures.caption import caption
+from ddlbench.figures.caption import caption, why_missing
 from ddlbench.figures.chart import LABELS, line_chart, number
 from ddlbench.figures.rows import points
 from ddlbench.measurements.record import METRICS
@@ -31,6 +31,14 @@ def studies_figures():
     figures = []
     for path in sorted((ROOT / "config/studies").glob("*.yaml")):
         for name, declared in yaml.safe_load(path.read_text())["figures"].items():
+            if declared.get("kind") in (
+                "probe",
+                "models",
+                "telemetry",
+                "faults",
+                "runtimes",
+            ):  # see the tests of each
+                continue
             declared["where"] = {
                 k: v if isinstance(v, list) else [v] for k, v in declared.get("where", {}).items()
             }
@@ -149,7 +157,20 @@ def test_every_column_that_can_be_an_axis_has_a_label_with_its_unit():
     keys = schema["$defs"]["figure"]["properties"]
     columns = {*METRICS, *keys["x"]["enum"], *keys["y"]["enum"], *keys["lines"]["enum"]} - {None}
     assert columns <= set(LABELS)
-    words = {"model", "link", "devices", "fabric", "framework", "runtime", "strategy"}  # no unit to a word
+    words = {
+        "model",
+        "link",
+        "devices",
+        "fabric",
+        "framework",
+        "killed",
+        "network",
+        "outcome",
+        "runtime",
+        "sites",
+        "strategy",
+        "speedup",
+    }  # no unit to a word
     assert {column for column in LABELS if "(" not in LABELS[column]} == words
 
 
@@ -160,6 +181,32 @@ def test_times_start_at_zero_unless_their_axis_says_that_it_is_logarithmic(batch
     plot = line_chart(points(batch_table, batch_figure()), batch_figure())
     assert "log scale" in plot.labels.y
     assert plot.scales.get_scales("y").limits[0] > -9  # in decades
+
+
+@pytest.mark.parametrize(("low", "high"), [(11.0, 13.0), (40.0, 60.0), (0.9, 1.1)])
+def test_a_logarithmic_axis_of_less_than_a_decade_has_ticks_and_is_drawn(batch_table, tmp_path, low, high):
+    table = batch_table[batch_table["workers"] == 2].copy()
+    table["epoch_time_s"] = [low + (high - low) * i / (len(table) - 1) for i in range(len(table))]
+    table["epoch_time_s_low"] = table["epoch_time_s_high"] = table["epoch_time_s"]
+    shown = batch_figure(y_scale="log")
+    plot = line_chart(points(table, shown), shown)
+    ticks = plot.scales.get_scales("y").breaks
+    assert len(ticks) > 1
+    assert all(low / 1.16 <= tick <= high * 1.16 for tick in ticks)
+    plot.save(tmp_path / "narrow.png", verbose=False)
+
+
+def test_table4_tells_frameworks_apart(tmp_path):
+    (shown,) = (each.values[0] for each in studies_figures() if each.id == "anwar2021_table4")
+    table = table_for(shown)
+    both = pd.concat(
+        [table, table.assign(framework="tensorflow", point_id=table["point_id"] + "-tensorflow")]
+    )
+    files = [tmp_path / (shown.name + ending) for ending in ENDINGS]
+    draw(shown.name, [both], shown, files)
+    said = files[0].read_text()
+    assert "tensorflow" in said
+    assert "torch" in said
 
 
 def test_series_differ_in_colour_shape_and_line_type():
@@ -249,3 +296,25 @@ def test_numbers_have_three_digits_in_tables_and_all_of_theirs_at_axes():
     ]
     assert ticks([0, 0.1 + 0.2, 2.5, 1280]) == ["0", "0.3", "2.5", "1280"]
     assert ticks([5000, 10000]) == ["5,000", "10,000"]
+
+
+def test_the_caption_says_where_workers_shared_a_gpu():
+    of = {"devices": "gpu", "workers_per_gpu": 1}
+    table = made_up_table({"batch_size": [192, 1280], "workers": [1, 2, 4]}, **of)
+    assert "share a GPU" not in caption(points(table, batch_figure()), batch_figure())
+    table["workers_per_gpu"] = table["workers"].map({1: 1, 2: 2, 4: 4})
+    told = caption(points(table, batch_figure()), batch_figure())
+    assert "2 workers share a GPU (2 workers); 4 workers share a GPU (4 workers)" in told
+
+
+def test_what_does_not_fit_on_a_gpu_is_not_said_to_exceed_its_hosts_memory():
+    row = {"status": "does_not_fit", "memory_gb": 8.0}
+    assert why_missing(row | {"devices": "cpu"}) == "does not fit in 8 GB"
+    assert why_missing(row | {"devices": "gpu"}) == "does not fit into memory"
+
+
+def test_lines_that_two_things_tell_apart_are_named_as_in_the_legend_where_they_have_gaps():
+    table = made_up_table({"batch_size": [192, 1280], "workers": [1, 2], "devices": ["cpu", "gpu"]})
+    table.loc[table["devices"] == "gpu", ["status", "reason"]] = ["not_available", "no GPU here"]
+    (words,) = layers(line_chart(points(table, batch_figure()), batch_figure()), "text")
+    assert list(words["words"]) == ["1, gpu; 2, gpu: no GPU here"]

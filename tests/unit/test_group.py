@@ -11,8 +11,10 @@ import pytest
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import Host
 from ddlbench.runtime.bare import package_root
+from ddlbench.runtime.door import Door
 from ddlbench.runtime.fork_server import ForkServer
-from ddlbench.runtime.group import Launch, Timeouts, WorkerFailed, WorkerGroup
+from ddlbench.runtime.group import LackedMemory, Launch, Refused, Timeouts, WorkerFailed, WorkerGroup
+from ddlbench.runtime.memory_signs import sign_of_lacking_memory
 
 HELLO = """
 import json, os, resource, signal, sys, threading, time
@@ -49,6 +51,7 @@ def group(tmp_path):
                 Host(f"h{rank + 1}", "127.0.0.1", (core,), 1, memory_bytes),
                 None,
                 tmp_path / f"logs/rank{rank}.log",
+                variables={"CUDA_VISIBLE_DEVICES": f"GPU-{rank}"},
             )
             for rank in range(len(scripts))
         ]
@@ -60,7 +63,7 @@ def group(tmp_path):
                 server,
                 launches,
                 jobs,
-                control=tmp_path / "control",
+                door=Door(path=tmp_path / "control"),
                 timeouts=Timeouts(**LIMITS | limits),
                 check=check,
             )
@@ -102,7 +105,7 @@ channel.send({"event": "built", "cores": list(os.sched_getaffinity(0)), "session
 channel.receive()
 """
     with group(READY + facts, memory_bytes=2**30) as one:
-        (told,) = one._command({"do": "build"}, "built", "building", 20)
+        (told,) = one.command({"do": "build"}, "built", "building", 20)
     assert told["cores"] == [min(os.sched_getaffinity(0))]
     assert told["memory"] == [2**30, 2**30]
     assert told["session"] is True
@@ -183,3 +186,115 @@ def test_workers_end_when_their_supervisor_has_gone(group, tmp_path):
     for process in processes:
         process.wait(20)
     two._kill()
+
+
+DIES_IN_TRAINING = READY + "channel.receive(); print('peer closed', file=sys.stderr); sys.exit(3)"
+SAYS_NOTHING = READY + "channel.receive(); time.sleep(60)"
+
+
+def test_what_becomes_of_each_rank_is_found_out_although_some_die_are_killed_or_say_nothing(group):
+    with group(ANSWER, DIES_IN_TRAINING, SAYS_NOTHING, SAYS_NOTHING) as four:
+        four.tell({"do": "train", "steps": 1, "from_fresh": False})
+        four.kill([3])
+        answered, died, silent, killed = four.fates("trained", 2.0)
+        assert answered.answer["rank"] == 0
+        assert (died.name, died.ended) == ("rank 1 on host h2", "status 3")
+        assert "peer closed" in died.said
+        assert (silent.answer, silent.ended) == (None, None)
+        assert silent.after_s >= 2.0 > max(answered.after_s, died.after_s)
+        assert killed.ended == "SIGKILL"
+        processes = four.pids()
+    assert are_gone(processes)
+
+
+def test_survivors_can_be_told_more_after_others_have_died(group):
+    with group(ANSWER, ANSWER) as two:
+        two.kill([1])
+        two.tell({"do": "conclude", "evaluate": False, "save_to": None})
+        survivor, killed = two.fates("concluded", 20.0)
+        assert survivor.answer["rank"] == 0
+        assert killed.ended == "SIGKILL"
+
+
+# The first one ends when the other has said why it ends.
+HUNGRY = (
+    READY
+    + """
+receive = channel.receive
+assert receive()["do"] == "connect"
+channel.send({"event": "connected"})
+assert receive()["do"] == "train"
+print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
+os.kill(os.getpid(), signal.SIGABRT)
+"""
+)
+BEREFT = (
+    READY
+    + """
+assert channel.receive()["do"] == "connect"
+print("MemoryError, which was dealt with", file=sys.stderr, flush=True)
+channel.send({"event": "connected"})
+assert channel.receive()["do"] == "train"
+other = os.readlink("/proc/self/fd/2").replace("rank0", "rank1")
+while job["rank"] == 0 and os.path.exists(other) and "bad_alloc" not in open(other).read():
+    time.sleep(0.01)
+os._exit(1)
+"""
+)
+
+
+TELLING = (
+    HELLO
+    + """
+channel.send({"event": "ready", "sees": os.environ["CUDA_VISIBLE_DEVICES"]})
+channel.receive()
+"""
+)
+
+
+def test_each_worker_has_variables_of_its_own_although_all_are_forked_from_one_process(group):
+    with group(TELLING, TELLING) as two:
+        assert [ready["sees"] for ready in two.ready] == ["GPU-0", "GPU-1"]
+
+
+REFUSING = HELLO + 'channel.refuse("devices: gpu needs PyTorch built for CUDA")\n'
+
+
+def test_a_worker_that_cannot_do_what_its_job_says_is_heard_and_nothing_is_said_of_its_death(group):
+    with pytest.raises(Refused) as told, group(READY, REFUSING):
+        pass
+    assert str(told.value) == "rank 1 on host h2: devices: gpu needs PyTorch built for CUDA"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.81 GiB. GPU 0 has a total capacity of 2 GiB",
+        "ResourceExhaustedError: OOM when allocating tensor with shape[8192,64,28,28] on /device:GPU:0",
+        "ncclUnhandledCudaError: Call to CUDA function failed. Cuda failure 2 'out of memory'",
+        "mxnet.base.MXNetError: Check failed: e == cudaSuccess: cudaMalloc retry failed: out of memory",
+    ],
+)
+def test_a_gpu_that_is_full_is_a_lack_of_memory_in_every_frameworks_words(said):
+    assert sign_of_lacking_memory(f"Traceback:\n{said}\nand so on") == said
+
+
+def test_who_died_for_want_of_memory_is_told_from_who_died_of_that(group):
+    with group(BEREFT, HUNGRY) as two:
+        two.connect([])
+        with pytest.raises(LackedMemory, match=r"^rank 1 on host h2 ran out of memory .*std::bad_alloc"):
+            two.train(1)
+
+
+def test_a_lack_of_memory_that_was_dealt_with_explains_no_later_death(group):
+    with group(BEREFT) as one:
+        one.connect([])
+        with pytest.raises(WorkerFailed) as told:
+            one.train(1)
+    assert not isinstance(told.value, LackedMemory)
+
+
+def test_who_is_there_first_waits_for_the_others_however_long_its_heartbeats_stay_unheard(group):
+    late = "import time; time.sleep(6)\n" + ANSWER
+    with group(ANSWER, late, heartbeat_s=5.0) as both:
+        assert len(both.ready) == 2

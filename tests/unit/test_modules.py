@@ -7,7 +7,7 @@ import pytest
 
 from ddlbench import modules
 
-LISTS = {"MEASURING": modules.MEASURING, "TABULATING": modules.TABULATING, "DRAWING": modules.DRAWING}
+LISTS = {name: getattr(modules, name) for name in ("MEASURING", "PROBING", "TABULATING", "DRAWING")}
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -15,14 +15,27 @@ def test_every_module_that_is_listed_exists(name):
     assert [module for module in LISTS[name] if not (modules.PACKAGE / module).is_file()] == []
 
 
-def test_a_worker_imports_nothing_of_ours_that_does_not_count_as_measuring_but_the_channel():
+def test_a_worker_of_the_probe_imports_nothing_of_ours_that_does_not_count_as_probing_but_the_channel():
     imported = set()
-    for module in modules.MEASURING:
+    for module in modules.PROBING:
         if module.startswith("workers/"):
             for node in ast.walk(ast.parse((modules.PACKAGE / module).read_text())):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ddlbench."):
                     imported.add(node.module.removeprefix("ddlbench.").replace(".", "/") + ".py")
-    assert imported <= {*modules.MEASURING, "workers/channel.py"}
+    assert imported <= {*modules.PROBING, "workers/channel.py"}
+
+
+def test_all_that_a_worker_imports_counts_as_measuring_and_nothing_of_another_framework_does():
+    found = {Path(each).name for each in modules.measuring("ddlbench.workers.torch_worker")}
+    assert {
+        "torch_worker.py",
+        "torch_memory.py",
+        "torch_models.py",
+        "batches.py",
+        "images.py",
+        "star.py",
+    } <= found
+    assert not {each for each in found if each.startswith(("tensorflow", "horovod", "mxnet", "channel"))}
 
 
 def test_files_are_named_relative_to_the_working_directory(monkeypatch, tmp_path):

@@ -1,46 +1,20 @@
 """The point-to-point probe: its sizes, and what it does when the other end is not what it should be."""
 
 import socket
+import struct
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ddlbench.network.pingpong import PeerVanished, answer, listening, probe, sizes
+from ddlbench.network.pingpong import MOST_BYTES, PeerVanished, answer, listening, probe, sizes
 
 # The first sizes of a curve by NetPIPE 3.7 itself (NPtcp without options).
 NETPIPES = [
-    *(
-        1,
-        2,
-        3,
-        4,
-        6,
-        8,
-        12,
-        13,
-        16,
-        19,
-        21,
-        24,
-        27,
-        29,
-        32,
-        35,
-        45,
-        48,
-        51,
-        61,
-        64,
-        67,
-        93,
-        96,
-        99,
-        125,
-        128,
-        131,
-    ),
-    *(189, 192, 195, 253, 256, 259),
-]
+    1, 2, 3, 4, 6, 8, 12, 13, 16, 19, 21, 24, 27, 29, 32, 35, 45, 48, 51, 61, 64, 67, 93, 96, 99, 125, 128, 131,
+    189, 192, 195, 253, 256, 259,
+]  # fmt: skip
+HEADER = struct.Struct("!QQ")
 
 
 def twice(values):
@@ -96,15 +70,42 @@ def test_every_size_is_timed_as_often_as_asked(answering):
     assert all(0 < value < 1 for values in times_s.values() for value in values)
 
 
-def test_a_peer_that_closes_leaves_a_curve_in_part(rude):
-    def closes_after_a_while(connection):
-        for _ in range(40):
-            connection.sendall(connection.recv(65536)[16:] or b"")
+def test_a_peer_that_closes_leaves_the_values_that_were_whole(rude):
+    def answers_seven_batches(connection):
+        for _ in range(7):
+            header = connection.recv(HEADER.size, socket.MSG_WAITALL)
+            size, trips = HEADER.unpack(header)
+            connection.sendall(header)
+            for _ in range(trips):
+                connection.sendall(connection.recv(size, socket.MSG_WAITALL))
 
-    port = rude(closes_after_a_while)
-    times_s, vanished = probe("127.0.0.1", port, [1, 2], needs_more=twice, timeout_s=1)
+    port = rude(answers_seven_batches)
+    times_s, vanished = probe("127.0.0.1", port, [1, 2, 4, 8], needs_more=twice, timeout_s=1)
     assert isinstance(vanished, PeerVanished)
-    assert set(times_s) == {1, 2}
+    assert "127.0.0.1 has closed the connection" in str(vanished)
+    # Of each two batches, the first opens the windows: 1, 2 and 4 bytes came whole, and 8 never did.
+    assert {size: len(values) for size, values in times_s.items()} == {1: 1, 2: 1, 4: 1, 8: 0}
+    assert all(0 < value < 1 for values in times_s.values() for value in values)
+
+
+def test_a_peer_that_closes_amid_a_message_leaves_no_value_of_it(rude):
+    def answers_a_part(connection):
+        header = connection.recv(HEADER.size, socket.MSG_WAITALL)
+        connection.sendall(header + connection.recv(1000, socket.MSG_WAITALL)[:-1])
+
+    times_s, vanished = probe("127.0.0.1", rude(answers_a_part), [1000], needs_more=twice, timeout_s=1)
+    assert isinstance(vanished, PeerVanished)
+    assert times_s == {1000: []}
+
+
+def test_who_asks_for_endless_messages_gets_none():
+    with listening("127.0.0.1") as listener, ThreadPoolExecutor(1) as pool:
+        told = pool.submit(answer, listener, 10.0)
+        with socket.create_connection(listener.getsockname()) as connection:
+            connection.sendall(HEADER.pack(2 * MOST_BYTES, 1))
+            assert connection.recv(1) == b""
+        with pytest.raises(PeerVanished, match=f"asks for messages of {2 * MOST_BYTES} bytes"):
+            told.result()
 
 
 def test_a_peer_that_is_silent_is_given_up(rude):

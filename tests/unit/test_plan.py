@@ -10,6 +10,7 @@ from small_study import REPOSITORY, small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.files import canonical_json
+from ddlbench.measurements.store import fingerprint
 from ddlbench.plan import Point, group_key, link_words, load, point_id, words
 
 
@@ -115,20 +116,43 @@ def test_an_unknown_figure_or_run_is_answered_with_the_nearest(repository):
         plan.run("small2000-latency-torch-ring-4w")
 
 
+def test_what_cannot_be_measured_yet_is_planned_and_says_what_is_possible(repository):
+    plan = planned(*repository, fabric="infiniband")
+    status = plan.status(plan.grid("small2000", "bandwidth").points[0])
+    possible = "emulated, loopback; between the nodes of a cluster: docs/clusters.md"
+    assert status == ("not_available", f"not available yet: fabric infiniband (possible are {possible})")
+
+
 @pytest.mark.parametrize(
-    ("key", "value", "possible"),
+    ("fabric", "machine", "status"),
     [
-        ("framework", "horovod", "torch"),
-        ("strategy", "parameter_server_async", "ring_allreduce"),
-        ("runtime", "docker", "bare"),
-        ("devices", "gpu", "cpu"),
-        ("fabric", "infiniband", "emulated, loopback"),
+        ("emulated", {"gpus": 0}, ("not_available", "this machine has no GPU (devices: gpu)")),
+        ("loopback", {"gpus": 0}, ("not_available", "this machine has no GPU (devices: gpu)")),
+        ("emulated", {"gpus": 1}, ("measurable", None)),
+        ("loopback", {"gpus": 8, "scheduler": "slurm"}, ("measurable", None)),
+        ("emulated", {"scheduler": "slurm"}, ("not_available", "this machine has no GPU (devices: gpu)")),
+        (
+            "ethernet",
+            {"scheduler": "slurm"},
+            ("measurable", None),
+        ),  # the partition's nodes have them or have not
     ],
 )
-def test_what_cannot_be_measured_yet_is_planned_and_says_what_is_possible(repository, key, value, possible):
-    plan = planned(*repository, **{key: value})
-    status = plan.status(plan.grid("small2000", "bandwidth").points[0])
-    assert status == ("not_available", f"not available yet: {key} {value} (possible are {possible})")
+def test_on_gpus_is_measured_what_this_machine_or_the_clusters_nodes_have(
+    repository, fabric, machine, status
+):
+    root, settings, study = repository
+    study["grids"]["bandwidth"] |= {"devices": ["cpu", "gpu"], "fabric": fabric}
+    write_study(root, study)
+    plan = load(settings, root, **machine)
+    points = plan.grid("small2000", "bandwidth").points
+    assert {plan.status(point) for point in points if point.devices == "gpu"} == {status}
+    assert {plan.status(point).name for point in points if point.devices == "cpu"} == {"measurable"}
+
+
+def test_workers_on_processors_and_on_gpus_are_groups_of_their_own(repository):
+    plan = planned(*repository, workers=2, devices=["cpu", "gpu"])
+    assert [run.group["devices"] for run in plan.runs_of("small2000/bandwidth")] == ["cpu", "gpu"]
 
 
 POINT = Point(
@@ -142,6 +166,14 @@ POINT = Point(
 def test_a_points_id_is_the_same_everywhere_and_for_ever():
     assert point_id(POINT) == "torch-ring-mlp-digits-b128-2w-400mbit-0ms-0.5loss-0092d7"
     assert point_id(POINT.as_dict()) == point_id(POINT)
+
+
+def test_measurements_made_before_there_were_sites_are_still_found():
+    measure = {"warmup_steps": 1, "min_steps": 1, "max_steps": 50, "step_budget_s": 0.3}
+    made_from = {"environment_sha256": "e", "code_sha256": "c", "dataset_sha256": "d"}
+    machine = {"cpu_model": "m", "cores": 2}
+    found = fingerprint(POINT.as_dict(), measure=measure, dilation=2.0, machine=machine, **made_from)
+    assert found == "5edab36df43ecdfd7ff115d430966515af796e2bf500905d83ed56230b9b95d9"
 
 
 def test_a_points_data_is_json_and_gives_the_point_back():
@@ -196,3 +228,29 @@ def test_hosts_of_different_number_are_different_runs(repository):
     study["hosts"]["three"] = study["hosts"]["pair"] | {"count": 3}  # dilated otherwise than a pair
     plan = planned(root, settings, study, hosts=["pair", "three"], workers=2)
     assert len(plan.runs_of("small2000/bandwidth")) == 2
+
+
+def test_a_link_is_probed_in_the_least_dilated_time_that_makes_it_slow_enough(repository):
+    root, settings, _ = repository
+    settings["probes"] |= {"shaped_mbit": 1000}
+    settings["probes"]["point_to_point"] |= {"links": ["gigabit", "infiniband-edr"], "transports": ["tcp"]}
+    settings["probes"]["collectives"] |= {"links": ["ten-gigabit"], "hosts": [2, 4]}
+    assert [probe.table for probe in load(settings, root).probes] == [
+        "probes/point_to_point/gigabit-k1-tcp.csv",
+        "probes/point_to_point/infiniband-edr-k97-tcp.csv",
+        "probes/collectives/ten-gigabit-k10-2h-gloo.csv",
+        "probes/collectives/ten-gigabit-k10-4h-gloo.csv",
+    ]
+
+
+def test_the_links_of_a_figure_share_their_dilation_so_that_they_compare(repository):
+    root, settings, study = repository
+    study["figures"]["small2000_fig3"] = {
+        "kind": "probe", "links": ["gigabit", "ten-gigabit"], "title": "a figure", "x": "size_bytes",
+        "y": "throughput_mbit", "category": "Links", "caption": "The paper sees nothing.",
+    }  # fmt: skip
+    write_study(root, study)
+    assert load(settings, root).figures["small2000_fig3"].tables == (
+        "probes/point_to_point/gigabit-k10-tcp.csv",
+        "probes/point_to_point/ten-gigabit-k10-tcp.csv",
+    )

@@ -2,8 +2,9 @@
 
 import pytest
 
+from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
-from ddlbench.network.shaping import burst_bytes, queue_bytes, train_bytes
+from ddlbench.network.shaping import Netem, Port, burst_bytes, queue_bytes, sized_by, train_bytes
 
 
 @pytest.mark.parametrize("bandwidth_mbit", [1, 10, 100, 400, 1000, 2000, 10_000, 100_000])
@@ -28,3 +29,20 @@ def test_a_queue_holds_a_round_trip_and_more(latency_ms):
     link = Link(1000, latency_ms)
     bytes_per_ms = 1000 * 125
     assert queue_bytes(link) > 2 * latency_ms * bytes_per_ms + burst_bytes(link)
+
+
+def test_what_is_made_at_full_speed_keeps_its_bursts_when_time_is_dilated():
+    assert sized_by(Link(2000), 4) == Link(2000)
+
+
+def test_a_link_that_is_only_made_slowed_down_carries_no_megabytes_for_free():
+    assert burst_bytes(sized_by(Link(100_000), 200)) < 2**15 + 2**10
+    assert burst_bytes(Link(100_000)) > 3e6
+
+
+def test_netem_refuses_more_jitter_than_it_can_count():
+    backend = Netem(
+        [Port(router=0, name="p1", namespace=0, netlink=None, device="eth0", index=2)], dilation=4
+    )
+    with pytest.raises(DdlbenchError, match=r"2000 ms at most, not 2400 ms \(time dilation included\)"):
+        backend._delay_and_lose([Link(100, 800, 0, 600)])

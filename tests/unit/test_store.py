@@ -162,6 +162,7 @@ def test_a_store_of_thousands_is_quick(tmp_path):
         {"dataset_sha256": "0" * 64},
         {"machine": {"cpu_model": "another", "cores": 2}},
         {"measure": {**MEASURE, "max_steps": 51}},
+        {"gpus": ["NVIDIA A100, 1 on it"]},
     ],
 )
 def test_the_fingerprint_changes_with_everything_that_determines_a_measurement(change):

@@ -35,6 +35,16 @@ def test_a_point_is_a_row_with_medians_and_intervals(tmp_path):
     assert row["link_rate_mbit"] == 381.5
 
 
+def test_a_row_says_how_many_workers_were_on_a_gpu_and_nothing_of_gpus_where_there_were_none(tmp_path):
+    with_gpus = a_record()
+    with_gpus["provenance"]["gpus"] = {"of_workers": [], "workers_per_gpu": 2, "versions": {"nccl": "2.29.7"}}
+    for record, count in ((a_record(), None), (with_gpus, 2)):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        (row,) = aggregate([manifest_of(folder, record)]).to_dict("records")
+        assert row["workers_per_gpu"] == count
+
+
 def test_every_metric_has_its_interval_beside_it(manifest):
     columns = list(aggregate([manifest]).columns)
     for metric in METRICS:

@@ -2,12 +2,15 @@
 
 import json
 import subprocess
+from typing import Any
 
 import pytest
 
 from ddlbench.plan.catalogue import MODELS
 from ddlbench.runtime.bare import package_root
+from ddlbench.workers.architectures import SMALL, classes
 
+# On tensors that have a shape and no content, where the largest models cost nothing.
 COUNT = """
 import json, torch
 from ddlbench.workers.torch_models import MODELS
@@ -15,8 +18,9 @@ found, shapes = {}, json.loads(input())
 for name, make in MODELS.items():
     for shape in shapes[name]:
         height, width, channels = map(int, shape.split("x"))
-        model = make((height, width, channels))
-        outputs = model(torch.zeros(3, channels, height, width))
+        with torch.device("meta"):
+            model = make((height, width, channels))
+            outputs = model(torch.zeros(3, channels, height, width))
         found[f"{name} {shape}"] = [sum(p.numel() for p in model.parameters()), list(outputs.shape)]
 print(json.dumps(found))
 """
@@ -25,26 +29,55 @@ KEPT = """
 import json, torch
 from torch.nn.functional import cross_entropy
 from ddlbench.workers.torch_models import MODELS
-from ddlbench.workers.torch_worker import kept_bytes
+from ddlbench.workers.torch_memory import kept_bytes
 found = {}
-for name, make in MODELS.items():
-    model, kept = make((28, 28, 1)), {}
+for name, (shape, images) in json.loads(input()).items():
+    height, width, channels = shape
+    model, kept = MODELS[name](tuple(shape)), {}
     def keep(tensor):
         kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes(), tensor
         return tensor
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        cross_entropy(model(torch.zeros(256, 1, 28, 28)), torch.zeros(256, dtype=torch.int64))
-    found[name] = [kept_bytes(name, (28, 28, 1), 256), sum(size for size, _ in kept.values())]
+        batch = torch.zeros(images, channels, height, width)
+        cross_entropy(model(batch), torch.zeros(images, dtype=torch.int64))
+    found[name] = [kept_bytes(name, tuple(shape), images), sum(size for size, _ in kept.values())]
 print(json.dumps(found))
+"""
+# Parameters in the canonical order, given to a model and taken back; dropout; statistics that have seen something.
+LOADED = """
+import json, torch
+import numpy as np
+from ddlbench.workers.architectures import initial
+from ddlbench.workers.torch_models import build, dump, load
+model = build("resnet18", (28, 28, 1))
+model(torch.ones(2, 1, 28, 28))
+load(model, initial("resnet18", (28, 28, 1), seed=3))
+same = all(map(np.array_equal, dump(model), initial("resnet18", (28, 28, 1), seed=3)))
+buffers = dict(model.named_buffers())
+fresh = all((buffers[k] == ("var" in k)).all().item() for k in buffers)
+try:
+    load(model, list(initial("resnet18", (28, 28, 1), seed=3))[:-1])
+    refused = False
+except ValueError:
+    refused = True
+alexnets = [build("alexnet", (224, 224, 3), dropout=dropout) for dropout in (False, True)]
+images = torch.ones(1, 3, 224, 224)
+repeats = [torch.equal(model(images), model(images)) for model in alexnets]
+print(json.dumps([same, fresh, refused, repeats]))
 """
 
 
 @pytest.fixture(scope="module")
 def found(torch_environment) -> dict[str, list]:
     """Parameters and shape of the outputs for three images, by model and image shape."""
+    return run(torch_environment, COUNT, {name: list(shapes) for name, shapes in MODELS.items()})
+
+
+def run(environment: dict[str, Any], script: str, given: Any = None) -> Any:
+    """What a script prints in a framework's own environment."""
     answer = subprocess.run(
-        [torch_environment["python"], "-c", COUNT],
-        input=json.dumps({name: list(shapes) for name, shapes in MODELS.items()}),
+        [environment["python"], "-c", script],
+        input=json.dumps(given),
         env={"PYTHONPATH": package_root()},
         capture_output=True,
         text=True,
@@ -53,9 +86,12 @@ def found(torch_environment) -> dict[str, list]:
     return json.loads(answer.stdout)
 
 
-def test_every_model_of_the_catalogue_gives_ten_outputs_an_image_for_every_shape_that_it_takes(found):
+def test_every_model_of_the_catalogue_gives_its_outputs_for_every_shape_of_image_that_it_takes(found):
     assert set(found) == {f"{name} {shape}" for name, shapes in MODELS.items() for shape in shapes}
-    assert all(shape == [3, 10] for _, shape in found.values())
+    for name, shapes in MODELS.items():
+        for shape in shapes:
+            height, width, channels = map(int, shape.split("x"))
+            assert found[f"{name} {shape}"][1] == [3, classes(name, (height, width, channels))]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +102,16 @@ def test_every_model_of_the_catalogue_gives_ten_outputs_an_image_for_every_shape
         ("cnn 28x28x1", 20 * 26 + 50 * 501 + 801 * 500 + 501 * 10),  # pani2020
         ("keras_sequential 32x32x3", 56_320 + 650),  # anwar2021 prints 56,320, which is without the outputs
         ("keras_sequential 28x28x1", 56_394),
+        ("alexnet 224x224x3", 61_100_840),  # these are printed in torchvision's documentation
+        ("vgg16 224x224x3", 138_357_544),
+        ("vgg19 224x224x3", 143_667_240),
+        ("resnet18 224x224x3", 11_689_512),
+        ("resnet50 224x224x3", 25_557_032),
+        ("resnet152 224x224x3", 60_192_808),
+        (
+            "resnet18 28x28x1",
+            11_689_512 - 64 * (3 * 49 - 9) - 513 * 990,
+        ),  # pani2020's first kernel, ten outputs
     ],
 )
 def test_a_model_has_as_many_parameters_as_its_paper_says(found, model, parameters):
@@ -73,15 +119,23 @@ def test_a_model_has_as_many_parameters_as_its_paper_says(found, model, paramete
 
 
 def test_what_a_step_must_keep_is_known_without_the_memory_for_it(torch_environment):
-    answer = subprocess.run(
-        [torch_environment["python"], "-c", KEPT],
-        env={"PYTHONPATH": package_root()},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for said, kept in json.loads(answer.stdout).values():
+    small = {name: [[28, 28, 1], 256] for name in SMALL}
+    large = {"alexnet": [[224, 224, 3], 2], "vgg16": [[32, 32, 3], 8], "resnet50": [[32, 32, 3], 8]}
+    for said, kept in run(torch_environment, KEPT, small | large).values():
         assert said == pytest.approx(kept, rel=0.02)
+
+
+def test_the_bytes_of_a_large_model_do_not_depend_on_the_size_of_its_colour_images(found):
+    for name in ("vgg16", "vgg19", "resnet18", "resnet50", "resnet152"):
+        assert found[f"{name} 32x32x3"][0] == found[f"{name} 224x224x3"][0]
+
+
+def test_a_model_takes_and_gives_back_its_parameters_and_forgets_what_it_has_seen(torch_environment):
+    same, fresh, refused, repeats = run(torch_environment, LOADED)
+    assert same
+    assert fresh
+    assert refused
+    assert repeats == [True, False]  # without dropout, and with it
 
 
 def test_one_convolution_has_more_parameters_than_two(found):

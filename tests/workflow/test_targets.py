@@ -8,7 +8,13 @@ import yaml
 from conftest import REPOSITORY, copy_of_the_repository, dry_run, snakemake
 from ddlbench.plan import load
 
-FIGURES = list(load(REPOSITORY / "config/config.yaml", REPOSITORY).figures)
+PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
+FIGURES = list(PLAN.figures)
+OF_PROBES = [name for name, figure in PLAN.figures.items() if figure.probes]
+OF_GRIDS = [name for name, figure in PLAN.figures.items() if figure.grids]
+OF_FAULTS = [name for name, figure in PLAN.figures.items() if figure.faults]
+TABLES = {"telemetry": "telemetry_table"}  # what tabulates for figures of a kind; the others have `table`
+EXAMPLES = sorted((REPOSITORY / "config/examples").glob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -17,12 +23,46 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy_of_the_repository(tmp_path_factory.mktemp("clone") / "ddlbench")
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("figure", OF_GRIDS)
 def test_every_figure_can_be_asked_for_by_its_name(checkout, figure):
     jobs = dry_run(checkout, figure)
-    assert jobs[figure] == jobs["table"] == 1
+    assert jobs[figure] == jobs[TABLES.get(PLAN.figures[figure].kind, "table")] == 1
     assert jobs["measure"] >= 1
     assert not {other for other in FIGURES if other != figure} & jobs.keys()
+    points = [point for run in PLAN.runs_of(figure) for point in PLAN.measurable_points(run.id)]
+    assert jobs["environment"] == len({point.environment for point in points})
+
+
+@pytest.mark.parametrize("figure", OF_PROBES)
+def test_a_figure_of_probes_needs_them_and_trains_nothing(checkout, figure):
+    assert dry_run(checkout, figure) == {figure: 1, "point_to_point": len(PLAN.figures[figure].probes)}
+
+
+@pytest.mark.parametrize("figure", OF_FAULTS)
+def test_a_figure_of_faults_needs_a_table_for_each_of_its_points_and_what_they_train_with(checkout, figure):
+    points = [fault.point for fault in PLAN.figures[figure].faults]
+    assert dry_run(checkout, figure) == {
+        figure: 1,
+        "faults": len(points),
+        "dataset": len({point.dataset_key for point in points}),
+        "environment": len({point.environment for point in points}),
+    }
+
+
+def test_a_probe_by_ucx_needs_no_framework(checkout):
+    table = "results/probes/point_to_point/gigabit-k1-ucx.csv"
+    assert dry_run(checkout, table) == {"point_to_point": 1}
+
+
+def test_all_probes_probes_every_link_that_is_asked_for(checkout):
+    asked = PLAN.settings["probes"]
+    messages, collectives = asked["point_to_point"], asked["collectives"]
+    assert dry_run(checkout, "all_probes") == {
+        "all_probes": 1,
+        "environment": 1,
+        "point_to_point": len(messages["links"]) * len(messages["transports"]),
+        "collectives": len(collectives["links"]) * len(collectives["hosts"]),
+    }
 
 
 def test_all_makes_the_default_figures_and_is_what_nothing_means(checkout):
@@ -36,7 +76,18 @@ def test_all_makes_the_default_figures_and_is_what_nothing_means(checkout):
 def test_all_figures_makes_every_figure(checkout, options):
     jobs = dry_run(checkout, "all_figures", *options)
     assert {rule for rule in jobs if rule in FIGURES} == set(FIGURES)
-    assert jobs["table"] == len(FIGURES)
+    kinds = [PLAN.figures[figure].kind for figure in OF_GRIDS]
+    assert jobs["telemetry_table"] == kinds.count("telemetry")
+    assert jobs["table"] == len(kinds) - kinds.count("telemetry")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_makes_its_default_figures(checkout, example):
+    wanted = yaml.safe_load(example.read_text())["default_figures"]
+    jobs = dry_run(checkout, "all", "--configfile", str(example.relative_to(REPOSITORY)))
+    assert all(jobs[figure] == 1 for figure in wanted)
+    assert jobs["table"] == len(wanted)
+    assert jobs.get("measure", 0) + jobs.get("measure_on_nodes", 0) >= 1
 
 
 def test_the_profile_of_make_run_is_a_valid_one(checkout):

@@ -6,6 +6,7 @@ rule dataset:
     log:
         "logs/datasets/{dataset}.log",
     priority: 1  # before any run is measured, so that one worker group can serve several data sets
+    localrule: True
     conda:
         "../envs/driver.yaml"
     params:

@@ -5,7 +5,7 @@ for figure in PLAN.figures.values():
         name:
             figure.name
         input:
-            table=f"{RESULTS}/tables/{figure.name}.csv",
+            table=[f"{RESULTS}/{table}" for table in figure.tables],
             code=modules.files(*modules.DRAWING, f"figures/{figure.study}.py"),
         output:
             report(
@@ -19,6 +19,7 @@ for figure in PLAN.figures.values():
             ),
         log:
             f"logs/figures/{figure.name}.log",
+        localrule: True
         conda:
             "../envs/driver.yaml"
         params:

@@ -2,19 +2,14 @@
 # It takes all cores: two measurements at once would disturb each other. A run that cannot be measured needs nothing.
 rule measure:
     input:
-        environment=lambda wildcards: sorted(
-            {
-                f".environments/{point.framework}/environment.json"
-                for point in PLAN.measurable_points(wildcards.run)
-            }
-        ),
+        environment=lambda wildcards: described_by(PLAN.measurable_points(wildcards.run)),
         datasets=lambda wildcards: sorted(
             {
                 f"{RESULTS}/datasets/{point.dataset_key}.npz"
                 for point in PLAN.measurable_points(wildcards.run)
             }
         ),
-        code=modules.files(*modules.MEASURING),
+        code=lambda wildcards: code_of(PLAN.run(wildcards.run)),
         fresh=FRESH,
     output:
         f"{RESULTS}/runs/{{study}}/{{run}}.json",
@@ -28,18 +23,43 @@ rule measure:
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
         measure=lambda wildcards: dict(sorted(PLAN.settings["measure"].items())),
         dilation=lambda wildcards: PLAN.settings["dilation"],
+        gpus=lambda wildcards: gpus_for(PLAN.run(wildcards.run)),
     script:
         "../scripts/measure_run.py"
+
+
+# The same between machines, which SLURM gives us: a job has as many nodes as the run has hosts, of what these have.
+use rule measure as measure_on_nodes with:
+    output:
+        f"{RESULTS}/runs/{{study}}/{{run}}.json",
+        f"{RESULTS}/runs/{{study}}/{{run}}.json.prov.json",
+    wildcard_constraints:
+        run="|".join(run.id for run in PLAN.runs if is_on_nodes(run.points[0].fabric)) or "none",
+    threads: lambda wildcards: PLAN.run(wildcards.run).points[0].vcpus
+    resources:
+        **{key: request_for(key) for key in {*OF_THE_PLAN, *overridden(PLAN)}},
+    params:
+        points=lambda wildcards: PLAN.run(wildcards.run).digest,
+        measure=lambda wildcards: dict(sorted(PLAN.settings["measure"].items())),
+        dilation=1,
+        scheduler=SCHEDULER,
+
+
+ruleorder: measure_on_nodes > measure
 
 
 # What cannot be placed on this machine is refused before any job starts. The jobs of one invocation share their worker
 # groups; so they must know which runs it wants.
 onstart:
     wanted = [
-        job.wildcards.run for job in workflow.persistence.dag.needrun_jobs() if job.rule.name == "measure"
+        job.wildcards.run
+        for job in workflow.persistence.dag.needrun_jobs()
+        if job.rule.name.startswith("measure")
     ]
     try:
         check_placements(PLAN, wanted)
+        if workflow.non_local_exec:
+            check_requests(map(request_of, submitted(workflow.persistence.dag)), partitions())
     except DdlbenchError as error:
         raise WorkflowError(str(error))
     announce(INVOCATION, wanted)

@@ -11,14 +11,38 @@ sys.path.insert(0, f"{workflow.basedir}/src")
 
 from ddlbench import modules
 from ddlbench.errors import DdlbenchError, nearest
-from ddlbench.plan import load
+from ddlbench.plan import load, overridden, requested
+from ddlbench.plan.catalogue import NAMES
+from ddlbench.plan.request import OF_THE_PLAN
+from ddlbench.runtime.base_image import PACKAGES
+from ddlbench.runtime.failed_environments import failures, forget
+from ddlbench.runtime.gpus import planned_gpus
+from ddlbench.runtime.image_files import forget_vanished
 from ddlbench.runtime.invocation import announce, clear_locks_of_the_dead, stamp
+from ddlbench.runtime.launch import is_on_nodes
+from ddlbench.runtime.materials import description_files, files_of
 from ddlbench.runtime.orphans import remove_orphans
-from ddlbench.runtime.placement import check_placements
+from ddlbench.runtime.partitions import Request, check_requests, partitions
+from ddlbench.runtime.placement import check_placements, code_of
+from ddlbench.runtime.wheels import recipe_files
+
+# A profile whose jobs go to SLURM says so by its default resources; what runs in a SLURM job knows it from the job.
+DEFAULTS = {key: default.raw for key, default in (workflow.resource_settings.default_resources or {}).items()}
+SCHEDULER = (
+    "slurm" if "SLURM_JOB_ID" in os.environ or any(key.startswith("slurm_") for key in DEFAULTS) else None
+)
+
+GPUS = planned_gpus(is_planning=workflow.is_main_process)
 
 sources = dict.fromkeys(map(os.path.relpath, [*workflow.configfiles, *workflow.overwrite_configfiles]))
 try:
-    PLAN = load(config, Path(workflow.basedir), source=" with ".join(map(str, sources)))
+    PLAN = load(
+        config,
+        Path(workflow.basedir),
+        source=" with ".join(map(str, sources)),
+        scheduler=SCHEDULER,
+        gpus=GPUS,
+    )
 except DdlbenchError as error:
     raise WorkflowError(str(error))
 
@@ -29,9 +53,56 @@ def no_such_figure(name):
     sys.exit(2)
 
 
+def described_by(points):
+    """The files that describe what workers of these points run in."""
+    return [str(file) for files in description_files(points).values() for file in files]
+
+
+def gpus_for(run):
+    """How many GPUs this machine has, where that matters to a run: where there are others, its gaps are others."""
+    return GPUS if run.points[0].devices == "gpu" else 0
+
+
+def requirements(wildcards):
+    """The locked requirements of an environment."""
+    return PLAN.settings["environments"][wildcards.environment]["requirements"]
+
+
+def request_for(key):
+    """How much of a resource a run between machines asks SLURM for; where the plan does not say, what the profile does."""
+    return lambda wildcards: requested(PLAN, PLAN.run(wildcards.run)).get(key, DEFAULTS.get(key))
+
+
+def submitted(dag):
+    """The jobs that are to be done by SLURM."""
+    return [job for job in dag.needrun_jobs() if not job.is_local]
+
+
+def request_of(job):
+    """What a job will ask SLURM for."""
+    asked = {key: value for key, value in job.resources.items() if value != "<TBD>"}
+    return Request(
+        " ".join([job.rule.name, *job.wildcards]),
+        partition=asked.get("slurm_partition"),
+        nodes=asked.get("nodes", 1),
+        cpus=asked.get("cpus_per_task", job.threads),
+        memory_mb=asked.get("mem_mb", 0),
+        gres=asked.get("gres", ""),
+        runtime_min=asked.get("runtime"),
+    )
+
+
+def environments_of_the_plan():
+    """The environments of all frameworks that the plan measures."""
+    return sorted({point.environment for run in PLAN.runs for point in run.points})
+
+
 if workflow.is_main_process and not workflow.dryrun:
     clear_locks_of_the_dead()
-    remove_orphans(PLAN)
+    forget()
+    for told in forget_vanished():
+        print(told, file=sys.stderr)
+    remove_orphans(PLAN, retried=PLAN.figures.keys() & set(sys.argv) or PLAN.figures)
 
 RESULTS = PLAN.settings["results"]
 INVOCATION = f"{RESULTS}/.invocation.json"
@@ -43,6 +114,13 @@ FRESH = stamp(
 
 wildcard_constraints:
     study="|".join(PLAN.studies) or "none",
-    figure="|".join(PLAN.figures) or "none",
-    framework="|".join(sorted(PLAN.settings["environments"])),
+    figure="|".join(name for name, figure in PLAN.figures.items() if figure.kind != "telemetry") or "none",
+    telemetry="|".join(name for name, figure in PLAN.figures.items() if figure.kind == "telemetry") or "none",
+    fault="|".join(PLAN.faults) or "none",
+    link="|".join(PLAN.links),
+    dilation="[0-9.]+",
+    hosts="[0-9]+",
+    transport="tcp|gloo|nccl|ucx",
+    environment="|".join(sorted(PLAN.settings["environments"])),
+    runtime="docker|apptainer",
     dataset="[a-z0-9]+-[0-9]+x[0-9]+x[0-9]+",

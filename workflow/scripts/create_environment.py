@@ -1,9 +1,15 @@
-"""Create a framework's virtual environment from its locked requirements."""
+"""Create a framework's virtual environment from its locked requirements, or write down why that cannot be done."""
 
+import sys
 from pathlib import Path
 
 from ddlbench.errors import told_in_words
-from ddlbench.runtime.environment import create
+from ddlbench.runtime.environment import IMPORTS
+from ddlbench.runtime.failed_environments import create_or_record
 
 with told_in_words(snakemake.log[0]):
-    create(Path(snakemake.input.requirements), Path(snakemake.output[0]).parent)
+    target = Path(snakemake.output[0]).parent
+    failure = create_or_record(snakemake.input.requirements, target, imports=IMPORTS[target.name])
+    if failure:
+        Path(snakemake.log[0]).write_text(f"{failure}\n")
+        print(failure, file=sys.stderr)

@@ -13,7 +13,7 @@ from ddlbench.plan import load
 with told_in_words(snakemake.log[0]):
     started = datetime.now(UTC)
     figure = load(snakemake.config, Path.cwd()).figures[snakemake.params.figure]
-    draw(figure.name, [pd.read_csv(snakemake.input.table)], figure, snakemake.output)
+    draw(figure.name, [pd.read_csv(table) for table in snakemake.input.table], figure, snakemake.output)
     svg, *others, _ = snakemake.output
-    inputs = {"table": snakemake.input.table, "code": list(snakemake.input.code)}
+    inputs = {"table": list(snakemake.input.table), "code": list(snakemake.input.code)}
     write_sidecar(svg, made_by=snakemake.rule, inputs=inputs, outputs=others, started=started)

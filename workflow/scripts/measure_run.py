@@ -4,14 +4,17 @@ from pathlib import Path
 
 from ddlbench.errors import told_in_words
 from ddlbench.plan import load
-from ddlbench.runtime.sweep import Materials, measure_run
+from ddlbench.runtime.materials import Materials, description_files
+from ddlbench.runtime.sweep import measure_run
 
 with told_in_words(snakemake.log[0]):
+    here = snakemake.params
+    plan = load(snakemake.config, Path.cwd(), scheduler=here.get("scheduler"), gpus=here.get("gpus", 0))
     measure_run(
-        load(snakemake.config, Path.cwd()),
+        plan,
         snakemake.wildcards.run,
         Materials(
-            environment=next(map(Path, snakemake.input.environment), None),
+            environments=description_files(plan.measurable_points(snakemake.wildcards.run)),
             datasets={Path(path).stem: Path(path) for path in snakemake.input.datasets},
         ),
         manifest=Path(snakemake.output[0]),

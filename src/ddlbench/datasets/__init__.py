@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ddlbench.datasets import digits, mnist, synthetic
+from ddlbench.datasets import cifar10, digits, imagenet, mnist, synthetic
 from ddlbench.datasets.arrays import Arrays, Shape, check, shape_words, write
 from ddlbench.errors import DdlbenchError, nearest
 
@@ -12,7 +12,13 @@ __all__ = ["DATASETS", "Arrays", "check", "prepare"]
 
 Reader = Callable[[Mapping[str, Any], Shape, int], tuple[Arrays, dict[str, Any]]]
 
-DATASETS: Mapping[str, Reader] = {"digits": digits.read, "mnist": mnist.read, "synthetic": synthetic.read}
+DATASETS: Mapping[str, Reader] = {
+    "digits": digits.read,
+    "mnist": mnist.read,
+    "cifar10": cifar10.read,
+    "imagenet": imagenet.read,
+    "synthetic": synthetic.read,
+}
 
 
 def prepare(
@@ -24,9 +30,10 @@ def prepare(
 ) -> dict[str, Any]:
     """Write the data set `name` to `output` and return the facts about it.
 
-    settings: the data set's entry in the configuration (mnist: folder, url; the others need none).
+    settings: the data set's entry in the configuration (folder, url; digits and synthetic need none).
     image_shape: height, width, channels. seed: what is made up (synthetic) is made from it.
-    The file holds train_images, test_images (uint8, [n, h, w, c]) and train_labels, test_labels (uint8, [n], 0 to 9).
+    The file holds train_images, test_images (uint8, [n, h, w, c]) and train_labels, test_labels (uint8, [n], 0 to 9);
+    cifar10's images are smaller than `image_shape` where that is larger, imagenet's are paths (see their modules).
     Facts: name, sha256 of the file, image_shape ("28x28x1"), train_images and test_images (how many), source (words),
     known (True where the bytes are those that everybody means by the name), files ({name: sha256} of what was read).
     Raises DdlbenchError where the data cannot be had, are damaged, or do not have this shape.

@@ -1,9 +1,10 @@
-"""The file of a data set: four arrays in an uncompressed .npz whose bytes depend on nothing but the arrays."""
+"""The file of a data set: arrays in an uncompressed .npz whose bytes depend on nothing but the arrays."""
 
 import io
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,9 @@ from numpy.typing import NDArray
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file, write_atomically
 
-Arrays = dict[str, NDArray[np.uint8]]
+Arrays = dict[str, NDArray[Any]]
 Shape = tuple[int, int, int]  # height, width, channels
 
-PARTS = ("train_images", "train_labels", "test_images", "test_labels")
 CLASSES = 10
 
 
@@ -22,12 +22,12 @@ def write(path: Path | str, arrays: Arrays) -> str:
     """Write the arrays to `path` in one step; equal arrays give equal bytes. Returns the file's sha256."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for part in PARTS:
-            entry = zipfile.ZipInfo(f"{part}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             entry.create_system = 3  # Unix, wherever it is written
             entry.external_attr = 0o644 << 16
             with archive.open(entry, "w") as file:
-                np.lib.format.write_array(file, np.ascontiguousarray(arrays[part]), allow_pickle=False)
+                np.lib.format.write_array(file, np.asarray(array, order="C"), allow_pickle=False)
     write_atomically(path, buffer.getvalue())
     return sha256_file(path)
 
@@ -35,7 +35,7 @@ def write(path: Path | str, arrays: Arrays) -> str:
 def load(path: Path | str) -> Arrays:
     """The arrays in `path`, never unpickling anything."""
     with np.load(path, allow_pickle=False) as archive:
-        return {part: archive[part] for part in PARTS}
+        return {name: archive[name] for name in archive.files}
 
 
 def check(path: Path | str, sha256: str) -> None:

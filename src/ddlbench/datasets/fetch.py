@@ -1,6 +1,7 @@
 """Fetching a small file over https, or not at all: bounded in time and size, redirected to https only."""
 
 import ipaddress
+import sys
 import time
 from http.client import HTTPException, HTTPMessage
 from typing import IO
@@ -12,6 +13,7 @@ from ddlbench.errors import DdlbenchError
 
 SILENCE_S = 30.0  # longest wait for the next byte
 TOTAL_S = 300.0
+SAID_EVERY_S = 5.0
 _CHUNK_BYTES = 1 << 16
 
 
@@ -20,23 +22,30 @@ def fetch(
 ) -> bytes:
     """The bytes at `url` (https; http from this machine itself only).
 
+    Where it takes longer than a few seconds, it says from time to time how far it is.
     Raises DdlbenchError, ending with `advice`, where there is no answer, it takes longer than `total_s` seconds,
     pauses for `silence_s` seconds, or has more than `max_bytes`.
     """
     _require_https(url)
-    deadline = time.monotonic() + total_s
+    started = said = time.monotonic()
     handlers = [_HttpsOnly(), *([ProxyHandler({})] if _is_loopback(url) else [])]
     data = bytearray()
     try:
         request = Request(url, headers={"User-Agent": "ddlbench"})
         with build_opener(*handlers).open(request, timeout=silence_s) as answer:
+            expected = answer.length
             while chunk := answer.read1(_CHUNK_BYTES):
                 data += chunk
                 if len(data) > max_bytes:
                     raise DdlbenchError(
                         f"{url}: expected at most {max_bytes} bytes, found more. {advice}".rstrip()
                     )
-                if time.monotonic() > deadline:
+                now = time.monotonic()
+                if now - said > SAID_EVERY_S:
+                    said = now
+                    total = f" of {expected / 1e6:.1f}" if expected else ""
+                    print(f"{url}: {len(data) / 1e6:.1f}{total} MB", file=sys.stderr, flush=True)
+                if now - started > total_s:
                     raise DdlbenchError(
                         f"{url}: not complete after {total_s:g} s ({len(data)} bytes). {advice}".rstrip()
                     )

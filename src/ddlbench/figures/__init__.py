@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.files import write_atomically
@@ -21,13 +21,12 @@ def draw(
 ) -> None:
     """Draw `figure` from `tables` and write each of `outputs` by its ending; other endings are left to the caller.
 
-    tables: one a grid, as read from results/tables. Endings: .svg, .pdf, .png (200 dpi), .csv (the tidy rows that were
-    drawn), .caption.rst (the report's caption). Every file is whole or absent; the same tables give the same bytes.
+    tables: as read from results/tables or results/probes. Endings: .svg, .pdf, .png (200 dpi), .csv (the tidy rows that
+    were drawn), .caption.rst (the report's caption). Files are whole or absent; the same tables give the same bytes.
     Raises ConfigError where the figure asks for columns, values or a drawing that do not exist.
     """
     import pandas as pd
 
-    from ddlbench.figures.caption import caption
     from ddlbench.figures.theme import render
 
     filled = [table for table in tables if not table.empty]
@@ -37,7 +36,7 @@ def draw(
     rows = drawn_rows(plot)
     files: dict[str, bytes | str] = {f".{kind}": data for kind, data in render(plot).items()}
     files[".csv"] = rows.to_csv(index=False, float_format="%.10g", lineterminator="\n")
-    files[".caption.rst"] = caption(rows, figure)
+    files[".caption.rst"] = captioning(figure)(rows, figure)
     for path in map(Path, outputs):
         for ending, data in files.items():
             if path.name == name + ending:
@@ -58,15 +57,46 @@ def drawing(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], "p9.ggplot
 
     So a figure that is only a chart of its columns needs no code. Raises ConfigError for a table without a function.
     """
-    module = f"{__name__}.{figure.study}"
-    if find_spec(module) and (named := import_module(module).FIGURES.get(figure.name)):
+    if named := _named(figure, "FIGURES"):
         return named  # type: ignore[no-any-return]
     from ddlbench.figures.chart import category_chart, line_chart
+    from ddlbench.figures.faults import fault_table
+    from ddlbench.figures.probe import message_chart, messages
     from ddlbench.figures.rows import points
+    from ddlbench.figures.runtimes import runtime_table
+    from ddlbench.figures.telemetry import activity, activity_chart
 
     charts = {"line": line_chart, "bar": category_chart}
+    if figure.kind == "probe":
+        return lambda table, figure: message_chart(messages(table, figure, {}), figure)
+    if figure.kind == "faults":
+        return fault_table
+    if figure.kind == "runtimes":
+        return runtime_table
+    if figure.kind == "telemetry":
+        return lambda table, figure: activity_chart(activity(table, figure), figure)
     if figure.kind not in charts:
         raise ConfigError(
             f"figure {figure.name}: a {figure.kind} needs a function in src/ddlbench/figures/{figure.study}.py"
         )
     return lambda table, figure: charts[figure.kind](points(table, figure), figure)
+
+
+def captioning(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], str]:
+    """The function that makes the report's caption: what its study's module names, else that of its kind."""
+    from ddlbench.figures.caption import caption
+    from ddlbench.figures.faults import fault_caption
+    from ddlbench.figures.probe import message_caption
+    from ddlbench.figures.runtimes import runtime_caption
+    from ddlbench.figures.telemetry import activity_caption
+
+    of_kind: dict[str, Callable[[pd.DataFrame, Figure], str]]
+    of_kind = {"probe": message_caption, "telemetry": activity_caption, "faults": fault_caption}
+    of_kind["runtimes"] = runtime_caption
+    return _named(figure, "CAPTIONS") or of_kind.get(figure.kind, caption)
+
+
+def _named(figure: "Figure", table: str) -> Any:
+    """What the module of the figure's study names for it in one of its tables, None where it does not."""
+    module = f"{__name__}.{figure.study}"
+    return getattr(import_module(module), table, {}).get(figure.name) if find_spec(module) else None

@@ -7,20 +7,20 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
-from ddlbench.figures import theme
 from ddlbench.figures.caption import conditions, how_measured, why_missing
-from ddlbench.figures.chart import line_chart, number, wrapped
+from ddlbench.figures.chart import line_chart, number
 from ddlbench.figures.rows import points, refuse_overlap
+from ddlbench.figures.table import table_picture
 from ddlbench.plan.study import Figure
 
 HEADINGS = {
+    "framework": "framework",
     "workers": "workers",
     "batch_size": "batch size",
     "image_shape": "images",
     "dataset": "data set",
     "model": "model",
 }
-ROW_IN = 0.31
 
 
 def epoch_time(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
@@ -35,48 +35,21 @@ def table4(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
     of a batch size and latency is bold. One worker uses no link: its one value stands in the column of every latency.
     """
     rows = points(table, figure)
-    kinds = [column for column in ("model", "dataset", "image_shape") if rows[column].nunique() > 1]
+    kinds = [
+        column for column in ("framework", "model", "dataset", "image_shape") if rows[column].nunique() > 1
+    ]
     rows = rows.sort_values([*kinds, "workers", "batch_size", "latency_ms"], kind="stable", ignore_index=True)
     refuse_overlap(rows, [*kinds, "workers", "batch_size", "latency_ms"], figure)
     cells = _cells(rows, [*kinds, "workers", "batch_size"], figure.y)
-    columns, lines = int(cells["column"].max()), int(cells["line"].max())
     groups = cells[cells["line"] >= 0].groupby([*kinds, "workers"], sort=False)["line"]
-    rules = pd.DataFrame({"at": [-0.5, *(groups.max() + 0.5)]})
-    values, heads = cells[cells["line"] >= 0], cells[cells["line"] < 0]
-    plot = p9.ggplot(rows) + p9.geom_segment(
-        p9.aes(y="at", yend="at"), data=rules, x=-0.5, xend=columns + 0.5, color=theme.NOTE, size=0.4
-    )
-    for bold in (True, False):
-        weight = "bold" if bold else "normal"
-        for part, size in ((values, theme.NOTE_PT + 1), (heads, theme.NOTE_PT + 0.5)):
-            data = part[(part["bold"] == bold) & (part["text"] != "")]
-            if len(data):
-                aes = p9.aes("column", "at", label="text")
-                plot += p9.geom_text(
-                    aes, data=data, size=size, fontweight=weight, color=theme.INK, lineheight=1.1
-                )
-    small = values[values["note"] != ""].assign(at=lambda part: part["at"] + part["text"].ne("") * 0.4)
     note = "Time per epoch in s, bold: the lowest of a batch size and latency. One worker uses no link."
-    note = f"{note} {conditions(rows, figure)}"
-    none = p9.element_blank()
-    return (
-        plot
-        + p9.geom_text(
-            p9.aes("column", "at", label="note"),
-            data=small,
-            size=theme.NOTE_PT - 1.5,
-            color=theme.NOTE,
-            lineheight=1.1,
-        )
-        + p9.scale_y_reverse(limits=(lines + 0.6, -2.3), expand=(0, 0))
-        + p9.scale_x_continuous(limits=(-0.5, columns + 0.5), expand=(0, 0))
-        + p9.labs(
-            title=wrapped(figure.title, theme.BASE_PT + 2.4),
-            subtitle=wrapped(note, theme.NOTE_PT + 0.5),
-            caption=wrapped(how_measured(rows, figure), theme.NOTE_PT),
-        )
-        + theme.ddlbench_theme(1.3 + ROW_IN * (lines + 3))
-        + p9.theme(panel_grid=none, axis_text=none, axis_line=none, axis_line_x=none, axis_title=none)
+    return table_picture(
+        rows,
+        cells,
+        [-0.5, *(groups.max() + 0.5)],
+        title=figure.title,
+        note=f"{note} {conditions(rows, figure)}",
+        caption=how_measured(rows, figure),
     )
 
 
@@ -88,7 +61,7 @@ def _cells(rows: pd.DataFrame, keys: list[str], y: str) -> pd.DataFrame:
         {"column": middle, "line": -2, "at": -1.7, "text": "added latency, one way (ms)"},
         *({"column": i, "line": -1, "at": -1.0, "text": HEADINGS[key]} for i, key in enumerate(keys)),
         *(
-            {"column": len(keys) + i, "line": -1, "at": -0.9, "text": f"{ms:g}"}
+            {"column": len(keys) + i, "line": -1, "at": -1.0, "text": f"{ms:g}"}
             for i, ms in enumerate(latencies)
         ),
     ]

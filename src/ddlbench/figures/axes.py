@@ -92,8 +92,13 @@ class YAxis:
 
     @property
     def breaks(self) -> list[float]:
-        if not self.log:
-            return [b for b in breaks_extended(n=5)((self.low, self.high)) if self.low <= b <= self.high]
+        if self.log and len(found := self._decades) > 1:
+            return found
+        return [b for b in breaks_extended(n=5)((self.low, self.high)) if self.low <= b <= self.high]
+
+    @property
+    def _decades(self) -> list[float]:
+        """1, 2 and 5 times the powers of ten on the axis; there may be one only, or none."""
         steps = (1, 2, 5) if self.high / self.low < 1000 else (1,)
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         return [s * 10.0**d for d in decades for s in steps if self.low <= s * 10.0**d <= self.high * 1.0001]

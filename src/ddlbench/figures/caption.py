@@ -17,10 +17,12 @@ CONDITIONS = {
     "dataset": "{}",
     "image_shape": "{}",
     "batch_size": "batch {:.10g}",
+    "batch_per_worker": "batch {:.10g} a worker",
     "workers": "{:g} workers",
     "bandwidth_mbit": "{:g} Mbit/s",
     "latency_ms": "{:g} ms one way",
     "loss_percent": "{:g} % loss",
+    "sites": "{}",
     "epochs": "{:g} epochs",
     "framework": "{}",
     "strategy": "{}",
@@ -48,33 +50,37 @@ def caption(rows: pd.DataFrame, figure: Figure) -> str:
     rows: the points that were drawn, as `rows.points` returns them. Every text from outside is escaped.
     """
     measured = rows[rows["status"] == "measured"]
-    said = [f"**{_escaped(figure.title)}.** {_escaped(conditions(rows, figure))}."]
+    said = [f"**{escaped(figure.title)}.** {escaped(conditions(rows, figure))}."]
     said.append(
         f"{len(measured)} of {_counted(len(rows), 'point')} measured; "
-        + _escaped(how_measured(rows, figure))
+        + escaped(how_measured(rows, figure))
         + "."
     )
-    if congestion := _values(measured, "congestion_control"):
-        said.append(f"TCP congestion control: {_escaped(_listed(congestion))}.")
+    if congestion := values_of(measured, "congestion_control"):
+        said.append(f"TCP congestion control: {escaped(listed(congestion))}.")
     if (measured["epochs"] > 0).any():
-        rates, momenta = _listed(_values(measured, "learning_rate")), _listed(_values(measured, "momentum"))
+        rates, momenta = listed(values_of(measured, "learning_rate")), listed(values_of(measured, "momentum"))
         said.append(f"Trained by stochastic gradient descent, learning rate {rates}, momentum {momenta}.")
-    if backends := _values(measured, "backend"):
-        said.append(f"Links shaped by {_escaped(_listed(backends))}.")
+    if backends := values_of(measured, "backend"):
+        said.append(f"Links shaped by {escaped(listed(backends))}.")
     if unstable := int((measured["stable"] == False).sum()) if "stable" in measured else 0:  # noqa: E712
         said.append(f"The intervals of {_counted(unstable, 'point')} stayed wider than asked for.")
-    said.append(f"In the paper: {_escaped(figure.caption)}")
+    said.append(f"In the paper: {escaped(figure.caption)}")
     return "\n".join(said) + "\n" + _missing_list(rows, figure)
 
 
 def conditions(rows: pd.DataFrame, figure: Figure) -> str:
     """What all points of the figure have in common, in words: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, ...`."""
-    shown = {figure.x, figure.lines, *figure.columns}
+    shown = {figure.x, *figure.columns}
+    if figure.lines and len(values_of(rows, figure.lines)) != 1:  # a single line has no legend
+        shown.add(figure.lines)
     if "link" in shown:
-        shown.update(LINK_COLUMNS)
-    common = {column: values[0] for column in CONDITIONS if len(values := _values(rows, column)) == 1}
+        shown.update((*LINK_COLUMNS, "sites"))
+    common = {column: values[0] for column in CONDITIONS if len(values := values_of(rows, column)) == 1}
     if common.get("epochs") == 0:  # nothing was trained, only timed
         del common["epochs"]
+    if "batch_size" in common:
+        common.pop("batch_per_worker", None)
     words = [_worded(CONDITIONS[column], value) for column, value in common.items() if column not in shown]
     hosts = (
         rows[["vcpus", "memory_gb"]].drop_duplicates() if {"vcpus", "memory_gb"} <= set(rows) else rows[:0]
@@ -89,13 +95,39 @@ def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> st
     measured = rows[rows["status"] == "measured"]
     if measured.empty:
         return "nothing could be measured here"
-    words = [_listed(FABRICS.get(str(fabric), str(fabric)) for fabric in _values(measured, "fabric"))]
-    words.append(f"time dilation {_dilation(measured)}")
-    words.append(f"median and 95 % interval of {_range(measured['repetitions'])} repetitions")
+    words = [listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(measured, "fabric"))]
+    words.append(f"time dilation {dilations(measured)}")
+    words += shared_gpus(measured)
+    words.append(f"median and 95 % interval of {span_of(measured['repetitions'])} repetitions")
     if (y or figure.y) in EXTRAPOLATED:
-        words.append(f"extrapolated from {_range(measured['steps'])} measured steps a point")
-    words.append(f"host: {_listed(_values(measured, 'host')) or 'unknown'}")
+        words.append(f"extrapolated from {span_of(measured['steps'])} measured steps a point")
+    if engines := values_of(measured, "container_engine"):
+        words.append(f"containers by {listed(engines)}")
+    words += unequal_software(measured)
+    words.append(f"host: {listed(values_of(measured, 'host')) or 'unknown'}")
     return "; ".join(word for word in words if word)
+
+
+def shared_gpus(measured: pd.DataFrame) -> list[str]:
+    """How many workers were on a GPU, where they shared one: `2 workers share a GPU (2, 4 workers)`."""
+    counts = [count for count in values_of(measured, "workers_per_gpu") if count > 1]
+    of = {count: values_of(measured[measured["workers_per_gpu"] == count], "workers") for count in counts}
+    return [f"{count:g} workers share a GPU ({listed(workers)} workers)" for count, workers in of.items()]
+
+
+def unequal_software(measured: pd.DataFrame) -> list[str]:
+    """What else differs between the runtimes of the same points: `interpreters differ: 3.11.2 (docker), ...`."""
+    said = []
+    for column, what in (("python_version", "interpreters differ"), ("packages_sha256", "packages differ")):
+        groups = measured.groupby("framework") if column in measured and "runtime" in measured else ()
+        for framework, rows in groups:
+            of = {
+                value: values_of(rows[rows[column] == value], "runtime") for value in values_of(rows, column)
+            }
+            if len(of) > 1 and rows["runtime"].nunique() > 1:
+                found = ", ".join(f"{value} ({listed(runtimes)})" for value, runtimes in of.items())
+                said.append(f"{what} ({framework}): {found}")
+    return said
 
 
 def why_missing(row: Mapping[Any, Any], length: int = 64) -> str:
@@ -104,7 +136,7 @@ def why_missing(row: Mapping[Any, Any], length: int = 64) -> str:
         memory = row.get("memory_gb")
         return (
             "does not fit into memory"
-            if memory is None or pd.isna(memory)
+            if memory is None or pd.isna(memory) or row.get("devices") == "gpu"
             else f"does not fit in {memory:g} GB"
         )
     reason = row.get("reason")
@@ -123,19 +155,19 @@ def _missing_list(rows: pd.DataFrame, figure: Figure) -> str:
     for reason, points in missing.groupby(reasons, sort=True):
         names = [str(name) for name in dict.fromkeys(points["point_id"])]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        lines.append(f"* {_escaped(str(reason))}: {_escaped(', '.join(names[:3]))}{more}")
+        lines.append(f"* {escaped(str(reason))}: {escaped(', '.join(names[:3]))}{more}")
     return "\n".join(lines) + "\n"
 
 
-def _dilation(measured: pd.DataFrame) -> str:
+def dilations(measured: pd.DataFrame) -> str:
     """`1`, or `1 (1, 2 workers), 2 (3, 4 workers)` where it differs."""
     factors = {
-        k: _values(measured[measured["dilation"] == k], "workers") for k in _values(measured, "dilation")
+        k: values_of(measured[measured["dilation"] == k], "workers") for k in values_of(measured, "dilation")
     }
     if len(factors) == 1:
-        return _listed(factors)
+        return listed(factors)
     noun = {k: "worker" if workers == [1] else "workers" for k, workers in factors.items()}
-    return ", ".join(f"{k:g} ({_listed(workers)} {noun[k]})" for k, workers in factors.items())
+    return ", ".join(f"{k:g} ({listed(workers)} {noun[k]})" for k, workers in factors.items())
 
 
 def _worded(text: str, value: Any) -> str:
@@ -145,12 +177,13 @@ def _worded(text: str, value: Any) -> str:
     return WORDS.get(value) or text.format(value).replace("_", " ")
 
 
-def _range(counts: "pd.Series[Any]") -> str:
+def span_of(counts: "pd.Series[Any]") -> str:
+    """`5`, or `3 to 5` where they differ."""
     low, high = int(counts.min()), int(counts.max())
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def _values(rows: pd.DataFrame, column: str) -> list[Any]:
+def values_of(rows: pd.DataFrame, column: str) -> list[Any]:
     """The different values of a column, without the empty ones; numbers in order, the rest as they appear."""
     if column not in rows:
         return []
@@ -158,7 +191,8 @@ def _values(rows: pd.DataFrame, column: str) -> list[Any]:
     return sorted(values) if pd.api.types.is_numeric_dtype(rows[column]) else values
 
 
-def _listed(values: Iterable[Any]) -> str:
+def listed(values: Iterable[Any]) -> str:
+    """Values in one line, numbers without needless digits."""
     return ", ".join(f"{value:g}" if isinstance(value, int | float) else str(value) for value in values)
 
 
@@ -166,6 +200,6 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """`text` with the characters that reStructuredText would read as markup escaped."""
     return re.sub(r"([\\*`_|<>])", r"\\\1", " ".join(text.split()))

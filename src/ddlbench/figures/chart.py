@@ -17,28 +17,51 @@ from ddlbench.plan.study import Figure
 LABELS = {
     "backward_ms": "backward pass (ms a step)",
     "bandwidth_mbit": "maximum bandwidth (Mbit/s)",
+    "batch_per_worker": "batch of each worker (images)",
     "batch_size": "global batch size (images)",
     "communication_ms": "communication (ms a step)",
+    "cpu_percent": "CPU utilisation (% of vCPUs)",
     "devices": "devices",
     "epoch": "epoch (number)",
     "epoch_time_s": "time per epoch (s)",
     "fabric": "network",
     "forward_ms": "forward pass (ms a step)",
     "framework": "framework",
+    "gpu_memory_gb": "GPU memory in use (GB)",
+    "gpu_percent": "GPU utilisation (%)",
     "images_per_second": "throughput (images/s)",
+    "killed": "killed",
     "latency_ms": "added latency, one way (ms)",
-    "link": "link of every host",
+    "link": "link of every host, or sites",
     "link_loss_percent": "measured packet loss (%)",
     "link_rate_mbit": "measured bandwidth (Mbit/s)",
     "link_rtt_ms": "measured round trip (ms)",
     "loss_percent": "packet loss (%)",
+    "memory_gb": "memory in use (GB)",
     "model": "model",
+    "one_way_us": "one-way time (µs)",
+    "network": "network",
+    "multiply_adds": "multiply-adds of a forward pass (count)",
+    "outcome": "outcome",
+    "received_bytes_per_step": "received by the busiest host (bytes a step)",
+    "received_mbit": "received (Mbit/s)",
+    "received_packets_per_s": "packets received (1/s)",
+    "retransmits_per_s": "segments sent again (1/s)",
     "runtime": "runtime",
+    "sent_bytes_per_step": "sent by the busiest host (bytes a step)",
+    "sent_mbit": "sent (Mbit/s)",
+    "sent_packets_per_s": "packets sent (1/s)",
+    "sites": "sites",
+    "size_bytes": "message size (bytes)",
+    "speedup": "speed-up over one worker",
+    "startup_s": "start-up of all workers (s)",
     "step_time_ms": "time per step (ms)",
     "strategy": "strategy",
     "test_accuracy_percent": "test accuracy (%)",
     "test_loss": "test loss, NLL (nats)",
     "train_loss": "training loss, NLL (nats)",
+    "time_s": "time since the first timed step (s)",
+    "throughput_mbit": "throughput (Mbit/s)",
     "training_time_ms": "training time (ms)",
     "training_time_s": "training time (s)",
     "workers": "workers (number)",
@@ -55,7 +78,9 @@ def line_chart(
     """
     y = y or figure.y
     axis = y_axis(rows, y, figure.y_scale)
-    log_base = 2 if figure.x == "batch_size" else 10 if figure.x_scale == "log" else None
+    log_base = (
+        2 if figure.x in ("batch_size", "batch_per_worker") else 10 if figure.x_scale == "log" else None
+    )
     span = XAxis.of(rows[figure.x], log_base)
     gaps = gap_marks(rows, figure, figure.x, y, span, axis)
     nudge = _nudges(rows, figure.x, y, axis)
@@ -89,7 +114,9 @@ def category_chart(
     rows = rows.assign(place=place)
     axis = y_axis(rows, y, figure.y_scale)
     middles = tuple(float(i) for i in range(len(categories)))
-    span = XAxis(-0.5, len(categories) - 0.5, None, middles, tuple(categories), margin=0.0)
+    room_in = 0.85 * theme.WIDTH_IN / len(categories)
+    texts = tuple(wrapped(category, theme.BASE_PT - 1.5, room_in) for category in categories)
+    span = XAxis(-0.5, len(categories) - 0.5, None, middles, texts, margin=0.0)
     gaps = gap_marks(rows, figure, "place", y, span, axis)
     drawn = rows[rows[y].notna()]
     lines_between = [i + 0.5 for i in range(len(categories) - 1)]
@@ -115,7 +142,7 @@ def number(value: float) -> str:
 def wrapped(text: str, point_size: float, width_in: float = theme.WIDTH_IN) -> str:
     """`text` in lines that fit into the picture at this size of letters."""
     return "\n".join(
-        textwrap.wrap(text, int((width_in - 0.15) * 72 / (0.51 * point_size)), break_on_hyphens=False)
+        textwrap.wrap(text, int((width_in - 0.15) * 72 / (0.53 * point_size)), break_on_hyphens=False)
     )
 
 
@@ -176,7 +203,7 @@ def _finished(
     )
     notes = wrapped(how_measured(rows, figure, y) + note, theme.NOTE_PT)
     subtitle = wrapped(conditions(rows, figure), theme.NOTE_PT + 0.5)
-    columns, legend_rows = _legend_shape(names, title or "")
+    columns, legend_rows = legend_shape(names, title or "")
     height = 3.1 + 0.13 * (notes.count("\n") + subtitle.count("\n")) + 0.12 * gaps.rows + 0.2 * legend_rows
     plot = (
         plot
@@ -200,14 +227,17 @@ def _finished(
     return plot if len(names) > 1 else plot + p9.theme(legend_position="none")
 
 
-def _legend_shape(names: Iterable[str], title: str) -> tuple[int, int]:
+_BESIDE_PANEL_IN = 0.9  # the y axis with its texts: a legend begins where the panel does
+
+
+def legend_shape(names: Iterable[str], title: str) -> tuple[int, int]:
     """Columns and rows of a legend above the panel that is not wider than the picture."""
     names = list(names)
     if len(names) < 2:
         return 1, 0
     letter = 0.5 * (theme.BASE_PT - 1.5) / 72
     wide = [0.55 + len(name) * letter for name in names]
-    if sum(wide) + len(title) * letter <= theme.WIDTH_IN - 0.2:
+    if sum(wide) + len(title) * letter <= theme.WIDTH_IN - _BESIDE_PANEL_IN:
         return len(names), 1
-    columns = max(1, int((theme.WIDTH_IN - 0.2) / max(wide)))
+    columns = max(1, int((theme.WIDTH_IN - _BESIDE_PANEL_IN) / max(wide)))
     return columns, 1 + math.ceil(len(names) / columns)  # the title has a row of its own

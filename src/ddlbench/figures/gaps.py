@@ -47,7 +47,9 @@ def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, a
 
 
 def _who(series: list[str], figure: Figure) -> str:
-    """The series that a gap belongs to, in words: `1 worker: `."""
+    """The series that a gap belongs to, in words: `1 worker: `, or `1, gpu; 2, gpu: ` where more tells them apart."""
+    if any("," in each for each in series):
+        return f"{'; '.join(series)}: "
     noun = "" if figure.lines != "workers" else " worker" if series == ["1"] else " workers"
     return f"{', '.join(series)}{noun}: "
 

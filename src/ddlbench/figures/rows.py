@@ -10,6 +10,7 @@ from pandas.api.types import is_list_like, is_numeric_dtype
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.figures.caption import LINK_COLUMNS
 from ddlbench.measurements.record import METRICS
+from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.plan.study import Figure
 
 # Columns that tell lines apart on their own wherever a figure holds more than one of their values.
@@ -17,7 +18,17 @@ SETUP_COLUMNS = ("framework", "strategy", "runtime", "devices", "fabric")
 # What a point is, apart from its seed: two points that differ in none of these are one point of a figure.
 POINT_COLUMNS = (
     *SETUP_COLUMNS,
-    *("model", "dataset", "image_shape", "batch_size", "workers", "vcpus", "memory_gb", *LINK_COLUMNS),
+    *(
+        "model",
+        "dataset",
+        "image_shape",
+        "batch_size",
+        "workers",
+        "vcpus",
+        "memory_gb",
+        *LINK_COLUMNS,
+        "sites",
+    ),
     *("congestion_control", "learning_rate", "momentum", "epochs", "steps_per_epoch", "seed"),
 )
 
@@ -37,7 +48,7 @@ def points(table: pd.DataFrame, figure: Figure, *, y: str | None = None) -> pd.D
             raise ConfigError(
                 f"figure {figure.name}: the table has no column {column!r}{nearest(column, rows.columns)}"
             )
-    rows = _matching(rows, figure.where or {})
+    rows = matching(rows, figure.where or {})
     epoch = ["epoch"] if "epoch" in rows else []
     rows = rows.drop_duplicates(["point_id", *epoch])
     rows = rows[rows[figure.x].notna() | (figure.kind == "table")]  # no link, no place on a link's axis
@@ -90,7 +101,22 @@ def _with_derived_columns(table: pd.DataFrame, y: str) -> pd.DataFrame:
             )
             for values in rows[list(LINK_COLUMNS)].itertuples(index=False)
         ]
+        if "sites" in rows:
+            words = [
+                word if pd.isna(sites) else sites for word, sites in zip(words, rows["sites"], strict=True)
+            ]
+        if {"fabric", "workers"} <= set(rows):
+            alone = zip(words, rows["fabric"], rows["workers"], strict=True)
+            words = [
+                word or (fabric if fabric in BETWEEN_MACHINES and count > 1 else "")
+                for word, fabric, count in alone
+            ]
         rows = rows.assign(link=[word or "no link" for word in words])
+    if "batch_size" in rows and "workers" in rows:
+        shares = rows["batch_size"] / rows["workers"]
+        rows = rows.assign(batch_per_worker=shares.astype(int) if (shares % 1 == 0).all() else shares)
+    if y == "speedup" and y not in rows:
+        rows = _with_speedup(rows)
     seconds = f"{y.removesuffix('_ms')}_s"
     if y not in rows and y.endswith("_ms") and seconds in rows:
         rows = rows.assign(**{y + end: rows[seconds + end] * 1000 for end in ("", "_low", "_high")})
@@ -98,7 +124,31 @@ def _with_derived_columns(table: pd.DataFrame, y: str) -> pd.DataFrame:
     return rows
 
 
-def _matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+def _with_speedup(rows: pd.DataFrame) -> pd.DataFrame:
+    """Images per second relative to one worker's of the same line (shi2019, figures 4.3 and 4.4).
+
+    The interval is the widest that those of both allow. Without a measured single worker there is no speed-up.
+    """
+    same = [
+        column
+        for column in (*SETUP_COLUMNS, "model", "dataset", "image_shape", "batch_per_worker")
+        if column in rows
+    ]
+    rate, ends = "images_per_second", ("", "_low", "_high")
+    alone = rows[rows["workers"] == 1].drop_duplicates(same).set_index(same)[[rate + end for end in ends]]
+    one = rows[same].join(alone, on=same)
+    speedup = {
+        "speedup": rows[rate] / one[rate],
+        "speedup_low": rows[f"{rate}_low"] / one[f"{rate}_high"],
+        "speedup_high": rows[f"{rate}_high"] / one[f"{rate}_low"],
+    }
+    is_one = rows["workers"] == 1
+    return rows.assign(
+        **{name: values.mask(is_one & values.notna(), 1.0) for name, values in speedup.items()}
+    )
+
+
+def matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
     """The rows that have the values of `where`; one worker has no link and so matches every link."""
     for column, asked in where.items():
         match = rows[column].isin(list(asked) if is_list_like(asked) else [asked])

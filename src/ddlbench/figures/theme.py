@@ -41,11 +41,11 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-def ddlbench_theme(height_in: float) -> p9.theme:
+def ddlbench_theme(height_in: float, width_in: float = WIDTH_IN) -> p9.theme:
     """The theme of all figures: sans-serif, a light grid, the legend above the panel, the notes below it."""
     none = p9.element_blank()
     return p9.theme_minimal(base_size=BASE_PT, base_family="sans-serif") + p9.theme(
-        figure_size=(WIDTH_IN, height_in),
+        figure_size=(width_in, height_in),
         text=p9.element_text(color=INK),
         plot_title=p9.element_text(size=BASE_PT + 1, weight="bold", ha="left", margin={"b": 3, "unit": "pt"}),
         plot_subtitle=p9.element_text(size=NOTE_PT + 0.5, color=NOTE, ha="left", linespacing=1.25),

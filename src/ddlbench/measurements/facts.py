@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ddlbench.network.interfaces import interfaces
+
 
 class Fact(NamedTuple):
     """How a fact is read on this node (None where it does not say), its type, and its unit ("" = none)."""
@@ -65,19 +67,14 @@ def _distribution() -> str:
     return platform.freedesktop_os_release()["PRETTY_NAME"]
 
 
-def _network_interfaces() -> list[str]:
-    """Names of the interfaces that are up, with their speed in Mbit/s where they tell it: `eth0 10000`."""
-    found = []
-    for _, name in sorted(socket.if_nameindex()):
-        folder = Path("/sys/class/net") / name
-        if name == "lo" or not folder.exists() or (folder / "operstate").read_text().strip() == "down":
-            continue
-        try:
-            speed = int((folder / "speed").read_text())
-        except (OSError, ValueError):
-            speed = -1
-        found.append(f"{name} {speed}" if speed > 0 else name)
-    return found
+def _network_interfaces() -> list[dict[str, Any]]:
+    """The interfaces that are up, loopback apart, without their addresses; speed in Mbit/s, MTU in bytes."""
+    keys = ("name", "kind", "speed_mbit", "mtu", "driver", "state")
+    return [
+        {**{key: getattr(each, key) for key in keys}, "hca": each.hca and each.hca.name}
+        for each in interfaces()
+        if each.kind != "loopback" and each.state != "down"
+    ]
 
 
 def _nvidia(query: str) -> list[str]:
@@ -93,6 +90,14 @@ def _cores_usable() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def _slurm_nodes() -> str | None:
+    """The nodes of the SLURM job that we are in; Snakemake leaves a job no variable but its number."""
+    if (nodes := os.environ.get("SLURM_JOB_NODELIST")) or not (job := os.environ.get("SLURM_JOB_ID")):
+        return nodes
+    command = ["squeue", "--noheader", "--jobs", job, "--format", "%N"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+
 FACTS: dict[str, Fact] = {
     "hostname": Fact(socket.gethostname, str),
     "cpu_model": Fact(_cpu_model, str),
@@ -101,12 +106,12 @@ FACTS: dict[str, Fact] = {
     "memory_gb": Fact(_memory_gb, float, "GB"),
     "gpus": Fact(lambda: _nvidia("name"), list),
     "gpu_driver": Fact(lambda: next(iter(_nvidia("driver_version")), None), str),
-    "interfaces": Fact(_network_interfaces, list, "Mbit/s"),
+    "interfaces": Fact(_network_interfaces, list),
     "congestion_control": Fact(lambda: _text("/proc/sys/net/ipv4/tcp_congestion_control"), str),
     "kernel": Fact(platform.release, str),
     "os": Fact(_distribution, str),
     "python": Fact(platform.python_version, str),
     "slurm_job": Fact(lambda: os.environ.get("SLURM_JOB_ID"), str),
-    "slurm_nodes": Fact(lambda: os.environ.get("SLURM_JOB_NODELIST"), str),
+    "slurm_nodes": Fact(_slurm_nodes, str),
     "time": Fact(lambda: datetime.now(UTC).isoformat(timespec="seconds"), str),
 }

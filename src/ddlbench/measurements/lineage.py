@@ -113,6 +113,12 @@ def _listed(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield from point.get("measurements") or []
 
 
+def _telemetry(record: Record) -> Iterator[tuple[str, str]]:
+    """The files with the telemetry of a record, and their sha256."""
+    for each in (record.get("telemetry") or {}).get("files", []):
+        yield each["path"], each["sha256"]
+
+
 def _is_record(file: Path) -> bool:
     return file.suffix == ".json" and b'"step_times_ms"' in file.read_bytes()
 
@@ -167,7 +173,8 @@ def check(files: Iterable[Path | str]) -> tuple[int, list[Mismatch]]:
         entered.add(name)
         try:
             if role == "measurement":
-                parse((root / name).read_bytes(), name)
+                for path, sha256 in _telemetry(parse((root / name).read_bytes(), name)):
+                    compare(root, path, sha256)
                 return
             origin = _origin(root, name)
         except DamagedRecord as damage:
@@ -211,7 +218,10 @@ def trace(file: Path | str) -> str:
     root, name = _start(file)
     if _is_record(root / name):
         record = parse((root / name).read_bytes(), name)
-        node = _Node(_labelled(root, name, ""), [_Node(words(record["point"])), *_leaves([record])])
+        telemetry = [_Node(_labelled(root, path, "telemetry")) for path, _ in _telemetry(record)]
+        node = _Node(
+            _labelled(root, name, ""), [_Node(words(record["point"])), *telemetry, *_leaves([record])]
+        )
     else:
         node = _tree(root, name, "", set())
     return "\n".join(node.lines())
@@ -265,7 +275,8 @@ def _measurements(root: Path, paths: Sequence[str]) -> _Node:
         group = points.setdefault(sha256_json(record["point"]), _Node(words(record["point"])))
         outcome = "" if record["status"] == "measured" else f" ({record['status']}: {record.get('reason')})"
         repetition = f"repetition {record['repetition']}{outcome}, {record['started'][:19]}"
-        group.children.append(_Node(f"{repetition}  {label}"))
+        telemetry = [_Node(_labelled(root, part, "telemetry")) for part, _ in _telemetry(record)]
+        group.children.append(_Node(f"{repetition}  {label}", telemetry))
     return _Node(f"measurements: {len(paths)}", [*_leaves(records), *points.values()])
 
 

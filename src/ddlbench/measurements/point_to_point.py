@@ -8,9 +8,20 @@ from typing import Any
 from ddlbench.measurements.statistics import median_interval
 
 COLUMNS = (
-    *("tool", "transport", "fabric", "link", "bandwidth_mbit", "latency_ms", "loss_percent", "dilation"),
+    *(
+        "tool",
+        "transport",
+        "device",
+        "fabric",
+        "backend",
+        "link",
+        "bandwidth_mbit",
+        "latency_ms",
+        "loss_percent",
+    ),
+    *("measured_rate_mbit", "measured_rtt_ms", "measured_loss_percent", "dilation"),
     *("size_bytes", "one_way_us", "one_way_us_low", "one_way_us_high"),
-    *("throughput_mbit", "throughput_mbit_low", "throughput_mbit_high", "repetitions", "complete"),
+    *("throughput_mbit", "throughput_mbit_low", "throughput_mbit_high", "repetitions", "complete", "host"),
 )
 SMALL_BYTES = 64  # up to here a message's time is the latency
 
@@ -42,6 +53,16 @@ def rows(times_s: Mapping[int, Sequence[float]], conditions: Mapping[str, Any]) 
                 "repetitions": len(values),
             }
         )
+    return found
+
+
+def stream_rows(throughput_mbit: Mapping[int, Sequence[float]], conditions: Mapping[str, Any]) -> list[Row]:
+    """As `rows`, of messages that follow each other without waiting: throughput in 10^6 bit/s, no one-way time."""
+    found = []
+    for size, values in sorted(throughput_mbit.items()):
+        median, low, high = median_interval(values)
+        rate = {"throughput_mbit": median, "throughput_mbit_low": low, "throughput_mbit_high": high}
+        found.append({**conditions, "size_bytes": size, **rate, "repetitions": len(values)})
     return found
 
 

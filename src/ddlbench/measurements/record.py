@@ -79,7 +79,7 @@ def _mistake(record: Record) -> str | None:
         return f"its status is {record['status']!r} (expected measured or does_not_fit)"
     ranks = record["step_times_ms"]
     counts = {len(times) if isinstance(times, list) else 0 for times in ranks}
-    if len(counts) != 1 or counts == {0}:
+    if not counts or 0 in counts or (len(counts) > 1 and is_synchronous(record)):
         return "its ranks do not have the same number (at least 1) of step times"
     return None if record["dilation"] > 0 else f"its dilation is {record['dilation']}"
 
@@ -102,14 +102,27 @@ def words(point: Mapping[str, Any]) -> str:
         [str(point.get("model")), str(point.get("dataset")), f"batch {point.get('batch_size')}"]
         + [f"{workers} worker" if workers == 1 else f"{workers} workers"]
         + [f"{point[key]:g} {unit}" for key, unit in link if point.get(key) is not None]
+        + ([str(point["sites"]["name"])] if point.get("sites") else [])
     )
 
 
 # ------------------------------------------------------------------------------------------- derived values
 
 
+def is_synchronous(record: Mapping[str, Any]) -> bool:
+    """Whether the ranks took their steps together."""
+    return bool(record.get("synchronous", True))
+
+
 def step_time_ms(record: Mapping[str, Any]) -> float | None:
-    """Mean time per step, undilated; a step takes as long as its slowest rank. None without any step."""
+    """Mean time per step, undilated: the time in which the group takes in a batch. None without any step.
+
+    Together, a step takes as long as its slowest rank. Of ranks that do not wait for each other, N with step times t_i
+    take in a batch's N shares in N / sum(1 / t_i).
+    """
+    if not is_synchronous(record):
+        means = [math.fsum(times) / len(times) for times in record["step_times_ms"]]
+        return len(means) / math.fsum(1 / mean for mean in means) / record["dilation"] if means else None
     slowest = [max(times) for times in zip(*record["step_times_ms"], strict=True)]
     return math.fsum(slowest) / len(slowest) / record["dilation"] if slowest else None
 
@@ -150,6 +163,13 @@ def _link(key: str) -> Callable[[Mapping[str, Any], Report], float | None]:
     return lambda record, report: ((record.get("link") or {}).get("measured") or {}).get(key)
 
 
+def _of_busiest_host(key: str) -> Callable[[Mapping[str, Any], Report], float | None]:
+    """The largest of all hosts': of a parameter server, or of any host of a ring."""
+    return lambda record, report: max(
+        (host[key] for host in ((record.get("telemetry") or {}).get("hosts") or {}).values()), default=None
+    )
+
+
 METRICS: dict[str, Metric] = {
     "step_time_ms": Metric("ms", lambda record, report: step_time_ms(record)),
     "images_per_second": Metric("images/s", lambda record, report: images_per_second(record)),
@@ -161,9 +181,12 @@ METRICS: dict[str, Metric] = {
     "forward_ms": Metric("ms", _reported("forward_ms")),
     "backward_ms": Metric("ms", _reported("backward_ms")),
     "communication_ms": Metric("ms", _reported("communication_ms")),
+    "startup_s": Metric("s", _reported("startup_s")),
     "link_rate_mbit": Metric("Mbit/s", _link("rate_mbit")),
     "link_rtt_ms": Metric("ms", _link("rtt_ms")),
     "link_loss_percent": Metric("%", _link("loss_percent")),
+    "sent_bytes_per_step": Metric("bytes", _of_busiest_host("sent_bytes_per_step")),
+    "received_bytes_per_step": Metric("bytes", _of_busiest_host("received_bytes_per_step")),
 }
 
 

@@ -2,14 +2,14 @@
 
     <root>/<fp[:2]>/<fp>/<repetition>-<started>.json      append-only; a file is whole or absent
     <root>/<fp[:2]>/<fp>/since                            what was started before this moment no longer counts
-    <root>/set-aside/                                     damaged files, kept for whoever wants to see them
+    <root>/set-aside/                                     damaged files, and those whose link turned out to be wrong
 
 Nothing is locked: files are created in one step and never changed, so pipelines may share a store.
 """
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,13 @@ def fingerprint(
     code_sha256: str,
     dataset_sha256: str,
     machine: Mapping[str, Any],
+    gpus: Sequence[str] = (),
 ) -> str:
     """SHA-256 of everything that determines a measurement: what has the same is not measured again.
 
     point: of the plan. measure: the config's section (how often to repeat does not count).
-    machine: facts of the node (its cpu_model and cores count). 400 and 400.0 are the same value.
+    machine: facts of the node (its cpu_model and cores count). gpus: those that are computed on, in words; none are no
+    part of it, as before there were any. 400 and 400.0 are the same value.
     """
     return sha256_json(
         _integral(
@@ -46,6 +48,7 @@ def fingerprint(
                 "code": code_sha256,
                 "dataset": dataset_sha256,
                 "machine": {key: machine[key] for key in ("cpu_model", "cores")},
+                **({"gpus": list(gpus)} if gpus else {}),
             }
         )
     )
@@ -100,13 +103,17 @@ class Store:
             except FileNotFoundError:  # set aside by another pipeline in the meantime
                 continue
             except DamagedRecord as damage:
-                self._set_aside(damage)
+                self._set_aside(damage.path, str(damage))
                 continue
             started = _instant(record["started"])
             if since is None or started >= since:
                 found.append((record["repetition"], started, path, record))
         found.sort(key=lambda each: each[:3])
         return [(path, record) for _, _, path, record in found]
+
+    def withdraw(self, path: Path, why: str) -> None:
+        """Set aside a measurement that turned out not to count; it is named on stderr."""
+        self._set_aside(path, f"{path}: {why}")
 
     def _folder(self, fingerprint: str) -> Path:
         return self.root / fingerprint[:2] / fingerprint
@@ -127,19 +134,19 @@ class Store:
         except (FileNotFoundError, ValueError):
             return None
 
-    def _set_aside(self, damage: DamagedRecord) -> None:
-        name = f"{damage.path.parent.name[:12]}-{damage.path.stem}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.json"
+    def _set_aside(self, path: Path, why: str) -> None:
+        name = f"{path.parent.name[:12]}-{path.stem}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.json"
         target = self.root / "set-aside" / name
         try:
             target.parent.mkdir(exist_ok=True)
-            os.replace(damage.path, target)
+            os.replace(path, target)
         except FileNotFoundError:
             return
         except OSError as error:
             where = f"it could not be moved ({error.strerror})"
         else:
             where = f"it is now {target}"
-        print(f"warning: {damage}. It is not used; {where}.", file=sys.stderr)
+        print(f"warning: {why}. It is not used; {where}.", file=sys.stderr)
 
 
 def _instant(text: str) -> datetime:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import write_atomically
+from ddlbench.files import sha256_json, write_atomically
 from ddlbench.measurements.provenance import repository_root
 from ddlbench.measurements.record import METRICS, DamagedRecord, Record, epochs, parse, steps
 from ddlbench.measurements.statistics import is_stable, median_interval
@@ -28,7 +28,8 @@ def aggregate(
     by default the manifest's own ("measure"); the column stays empty without either.
     Returns one row a point, sorted, or one a point and epoch where the report says `per_epoch: true`.
     Columns: study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (measured,
-    of all repetitions), dilation, backend, host, stable, and m, m_low, m_high for each m of METRICS.
+    of all repetitions), dilation, backend, host, container_engine, python_version, packages_sha256, stable, and
+    m, m_low, m_high for each m of METRICS.
     What could not be measured is a row too, with its status, its reason, and empty metrics.
     Raises DdlbenchError, naming the file, where a manifest or measurement is damaged or missing.
     """
@@ -37,7 +38,7 @@ def aggregate(
     rows: list[Row] = []
     keys: dict[str, None] = {}
     for path in map(Path, manifests):
-        manifest = _read_manifest(path)
+        manifest = read_manifest(path)
         for entry in manifest["points"]:
             keys.update(dict.fromkeys(entry["point"]))
             rows += _rows(path, manifest, entry, measure or manifest.get("measure"))
@@ -65,7 +66,8 @@ def write_table(table: "pandas.DataFrame", path: Path | str) -> None:
     write_atomically(path, rounded.to_csv(index=False, lineterminator="\n"))
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
+    """A run's manifest. Raises DdlbenchError, naming the file, where it is damaged or missing."""
     try:
         manifest: dict[str, Any] = json.loads(path.read_bytes())
         return {key: manifest[key] for key in ("study", "grid", "points")} | manifest
@@ -80,14 +82,14 @@ def _rows(
     path: Path, manifest: Mapping[str, Any], entry: Mapping[str, Any], rule: Mapping[str, Any] | None
 ) -> Iterator[Row]:
     report = manifest.get("report") or {}
-    records = _records(path, entry)
+    records = records_of(path, entry)
     measured = [record for record in records if record["status"] == "measured"]
     for number, parts in _by_epoch(measured) if report.get("per_epoch") else [(None, measured)]:
         yield {
             "study": manifest["study"],
             "grid": manifest["grid"],
             "point_id": entry["id"],
-            **{key: _cell(value) for key, value in entry["point"].items()},
+            **{key: cell(value) for key, value in entry["point"].items()},
             **({} if number is None else {"epoch": number}),
             "status": entry["status"],
             "reason": entry.get("reason"),
@@ -95,9 +97,28 @@ def _rows(
             "steps": sum(map(steps, parts)),
             "dilation": records[0]["dilation"] if records else None,
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
+            "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
             "host": manifest.get("host"),
+            **_software(records),
             **_metrics(parts, report, rule),
         }
+
+
+def _gpus(records: Sequence[Record]) -> Row:
+    """What is recorded of the GPUs that were computed on; nothing where there were none."""
+    return records[0]["provenance"].get("gpus") or {} if records else {}
+
+
+def _software(records: Sequence[Record]) -> Row:
+    """What containers ran in; the interpreter and a digest of the packages, which must be equal to compare runtimes."""
+    environment = records[0]["provenance"].get("environment") or {} if records else {}
+    packages = environment.get("packages")
+    engine = environment.get("engine") or {}
+    return {
+        "container_engine": f"{engine['name']} {engine['version']}" if engine else None,
+        "python_version": environment.get("python_version"),
+        "packages_sha256": sha256_json(packages)[:8] if packages else None,
+    }
 
 
 def _by_epoch(records: Sequence[Record]) -> Iterable[tuple[int, list[Record]]]:
@@ -108,7 +129,7 @@ def _by_epoch(records: Sequence[Record]) -> Iterable[tuple[int, list[Record]]]:
     return slices.items()
 
 
-def _records(path: Path, entry: Mapping[str, Any]) -> list[Record]:
+def records_of(path: Path, entry: Mapping[str, Any]) -> list[Record]:
     """The measurements that an entry of the manifest `path` lists."""
     records = []
     for name in entry.get("measurements") or []:
@@ -135,8 +156,10 @@ def _metrics(records: Sequence[Record], report: Mapping[str, Any], rule: Mapping
     return cells
 
 
-def _cell(value: Any) -> Any:
-    """A point's value as a cell: a shape [28, 28, 1] is `28x28x1`."""
+def cell(value: Any) -> Any:
+    """A point's value as a cell: a shape [28, 28, 1] is `28x28x1`, sites are their name."""
+    if isinstance(value, Mapping):
+        return value["name"]
     return "x".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 

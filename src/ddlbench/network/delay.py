@@ -1,10 +1,11 @@
-"""The delay process: holds each forwarded packet of a host back for that host's latency.
+"""The delay process: holds each forwarded packet of a link back for that link's latency.
 
-It binds one NFQUEUE a host and gives the verdict when the time has come; the packets themselves never leave the
-kernel. Its input is lines of JSON, a list of one delay in nanoseconds for each queue; each is answered with `ok`.
-Should it die, the queues are dead too, not free: a link never gets faster than it was told to be.
+It binds one NFQUEUE a link, each in the network namespace that forwards, and gives the verdict when the time has come;
+the packets themselves never leave the kernel. Its input is lines of JSON, a list of delay and jitter in nanoseconds for
+each queue; each is answered with `ok`. Should it die, the queues are dead too, not free: a link never gets faster than
+it was told to be.
 
-    python -m ddlbench.network.delay QUEUES
+    python -m ddlbench.network.delay NAMESPACE...       (file descriptors; queue i is in the i-th, counted from 0)
 """
 
 import ctypes
@@ -16,7 +17,10 @@ import struct
 import sys
 from collections import deque
 from contextlib import suppress
+from random import uniform
 from time import monotonic_ns, sleep
+
+from ddlbench.network.namespaces import entered
 
 _NETLINK_NETFILTER = 12
 _SUBSYSTEM_QUEUE = 3
@@ -25,7 +29,7 @@ _REQUEST, _ACK = 1, 4
 _SOL_NETLINK, _NO_ENOBUFS = 270, 5
 _SO_RCVBUFFORCE = 33
 _SOCKET_BUFFER_BYTES = 64 << 20
-_QUEUE_LENGTH = 400_000  # packets: 2 Gbit/s of full frames for more than two seconds
+QUEUE_PACKETS = 400_000  # packets: 2 Gbit/s of full frames for more than two seconds
 _COPY_META, _GSO_FLAG = 1, 4
 _ACCEPT = 1
 _PR_SET_TIMERSLACK = 29
@@ -42,11 +46,12 @@ _EARLY_NS = 200_000
 class Queue:
     """One NFQUEUE and the packets waiting in it, in order of arrival."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, namespace: int) -> None:
         self.number = number
-        self.delay_ns = 0
+        self.delay_ns = self.jitter_ns = 0
         self.waiting: deque[tuple[int, int]] = deque()  # (due, packet id)
-        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
+        with entered(namespace):
+            self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
         self.socket.bind((0, 0))
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _SOCKET_BUFFER_BYTES)
@@ -55,17 +60,22 @@ class Queue:
         self.socket.setsockopt(_SOL_NETLINK, _NO_ENOBUFS, 1)
         self._configure(_attribute(1, struct.pack("!BBH", 1, 0, 0)))  # bind
         self._configure(_attribute(2, struct.pack("!IB", 0, _COPY_META)))
-        self._configure(_attribute(3, struct.pack("!I", _QUEUE_LENGTH)))
+        self._configure(_attribute(3, struct.pack("!I", QUEUE_PACKETS)))
         flags = struct.pack("!I", _GSO_FLAG)
         self._configure(_attribute(5, flags) + _attribute(4, flags))
         self.socket.setblocking(False)
 
     def take(self, buffer: bytearray) -> None:
-        """Note what has arrived; it is due one delay from now."""
-        due = monotonic_ns() + max(0, self.delay_ns - _EARLY_NS)
+        """Note what has arrived; it is due one delay from now, and not before what is ahead of it."""
+        now = monotonic_ns() - _EARLY_NS
+        due = now + max(_EARLY_NS, self.delay_ns)
         try:
             for _ in range(_BATCH):
                 self.socket.recv_into(buffer)
+                if self.jitter_ns:
+                    ahead = self.waiting[-1][0] if self.waiting else 0
+                    delay_ns = self.delay_ns + round(uniform(-self.jitter_ns, self.jitter_ns))
+                    due = max(ahead, now + max(_EARLY_NS, delay_ns))
                 self.waiting.append((due, struct.unpack_from("!I", buffer, _PACKET_ID_OFFSET)[0]))
         except BlockingIOError:
             pass
@@ -102,13 +112,14 @@ def _attribute(kind: int, payload: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(payload), kind) + payload + b"\0" * (-len(payload) % 4)
 
 
-def serve(count: int) -> None:
-    """Delay the packets of queues 0 to `count` - 1 until the input ends."""
+def serve(namespaces: list[int]) -> None:
+    """Delay the packets of one queue in each of the namespaces until the input ends."""
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # wake within a microsecond
     # Only root may go before others; niceness would not count between sessions.
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    queues = {queue.socket.fileno(): queue for queue in (Queue(number) for number in range(count))}
+    made = [Queue(number, namespace) for number, namespace in enumerate(namespaces)]
+    queues = {queue.socket.fileno(): queue for queue in made}
     print("ok", flush=True)
     commands = sys.stdin.fileno()
     buffer = bytearray(8192)
@@ -121,8 +132,8 @@ def serve(count: int) -> None:
                 line = sys.stdin.readline()
                 if not line:
                     return
-                for queue, delay_ns in zip(queues.values(), json.loads(line), strict=True):
-                    queue.delay_ns = delay_ns
+                for queue, (delay_ns, jitter_ns) in zip(made, json.loads(line), strict=True):
+                    queue.delay_ns, queue.jitter_ns = delay_ns, jitter_ns
                 print("ok", flush=True)
             else:
                 queues[each].take(buffer)
@@ -139,4 +150,4 @@ def _wait_s(due: list[int]) -> float | None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve([int(namespace) for namespace in sys.argv[1:]])

@@ -1,23 +1,40 @@
-"""A link: what a host's connection can carry."""
+"""A link: what a host's connection, or one direction between two sites, can carry."""
 
 from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True)
 class Link:
-    """A host's connection: `bandwidth_mbit` in Mbit/s, `latency_ms` one way, `loss_percent` of what the host sends."""
+    """`bandwidth_mbit` in Mbit/s, `latency_ms` one way, `loss_percent` of what is sent.
+
+    With `jitter_ms` each packet takes that much less or more than the latency at most, all values between being equally
+    likely, and none overtakes another: what follows a late one closely is late with it.
+    """
 
     bandwidth_mbit: float
     latency_ms: float = 0.0
     loss_percent: float = 0.0
+    jitter_ms: float = 0.0
 
     def dilated(self, factor: float) -> "Link":
         """The link as it is made when time runs `factor` times slower: less bandwidth, more latency, equal loss."""
-        return Link(self.bandwidth_mbit / factor, self.latency_ms * factor, self.loss_percent)
+        return Link(
+            self.bandwidth_mbit / factor,
+            self.latency_ms * factor,
+            self.loss_percent,
+            self.jitter_ms * factor,
+        )
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether packets get lost."""
+        return self.loss_percent > 0
 
     def as_dict(self) -> dict[str, float]:
-        """The three numbers by name."""
-        return asdict(self)
+        """The numbers by name; jitter only where there is some."""
+        numbers = asdict(self)
+        return numbers if self.jitter_ms else {key: numbers[key] for key in numbers if key != "jitter_ms"}
 
     def __str__(self) -> str:
-        return f"{self.bandwidth_mbit:g} Mbit/s, {self.latency_ms:g} ms, {self.loss_percent:g} % loss"
+        jitter = f" +- {self.jitter_ms:g}" if self.jitter_ms else ""
+        return f"{self.bandwidth_mbit:g} Mbit/s, {self.latency_ms:g}{jitter} ms, {self.loss_percent:g} % loss"

@@ -11,11 +11,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def new_network_namespace() -> int:
     """A file descriptor of a new, empty network namespace; the caller stays in its own."""
-    own = _own_namespace()
+    own = own_namespace()
     try:
         _check(_libc.unshare(_CLONE_NEWNET), "making a network namespace")
         try:
-            return _own_namespace()
+            return own_namespace()
         finally:
             enter(own)
     finally:
@@ -30,7 +30,7 @@ def enter(namespace: int) -> None:
 @contextmanager
 def entered(namespace: int) -> Iterator[None]:
     """Be in the network namespace for the length of a `with`; sockets made there stay there."""
-    own = _own_namespace()
+    own = own_namespace()
     try:
         enter(namespace)
         yield
@@ -39,7 +39,8 @@ def entered(namespace: int) -> Iterator[None]:
         os.close(own)
 
 
-def _own_namespace() -> int:
+def own_namespace() -> int:
+    """A file descriptor of the network namespace in which the calling thread is."""
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 

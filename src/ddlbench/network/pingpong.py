@@ -1,26 +1,33 @@
 """The point-to-point probe in NetPIPE's way: how long TCP messages of 1 byte to 8 MB take from one host to another.
 
 A message goes to and fro, and half of that is its one-way time (Snell, Mikler and Gustafson, "NetPIPE: A Network
-Protocol Independent Performance Evaluator", 1996). Sizes are NetPIPE's: powers of two and what lies half-way between,
-each also three bytes smaller and larger. Unlike NetPIPE, it takes all sizes in turn, in random order, again and again:
-so a moment in which the machine was busy falls on single values, and their spread is known.
+Protocol Independent Performance Evaluator", 1996). As in NetPIPE 3.7, both ends write a message whole, read it into the
+memory that they send from, whose pages are in use before the clock starts, and sleep while they wait. Sizes are
+NetPIPE's: powers of two and what lies half-way between, each also three bytes smaller and larger.
+
+NetPIPE stays with a size for three tenths of a second and reports the fastest third. This takes all sizes in turn, from
+the smallest to the largest as NetPIPE does, again and again: so a moment in which the machine was busy falls on single
+values, and their spread is known. One connection serves all rounds, as TCP's windows take long to open.
 """
 
-import random
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from math import ceil
 from time import perf_counter
 
 from ddlbench.errors import DdlbenchError
 
 LARGEST_BYTES = 8 << 20
+MOST_BYTES = 1 << 30  # nobody who asks gets more memory than that
 _PERTURBATION_BYTES = 3
 _FIRST_PERTURBED_BYTES = 16
 _HEADER = struct.Struct("!QQ")  # size of a message, and how many of them go to and fro
-_BATCH_S = 0.003  # a value is the mean over at least that long, so that the clock counts for nothing
+_BATCH_S = 0.004  # a value is the mean over at least that long, so that the clock counts for nothing
 _MOST_TRIPS = 5000
+_OPENING_SHARE = 4  # a quarter of a batch comes first and does not count: windows open
+_FIRST_OPENING_TRIPS = 2
 _SECONDS_AND_MICROSECONDS = "ll"
 
 Trips = dict[int, list[float]]
@@ -57,16 +64,18 @@ def answer(listener: socket.socket, timeout_s: float) -> None:
         raise PeerVanished(f"no probe has come within {timeout_s:g} s") from None
     with closing(connection), _told_as_vanished(peer[0]):
         _prepare(connection, timeout_s)
-        header = bytearray(_HEADER.size)
+        header, memory = memoryview(bytearray(_HEADER.size)), _memory(0)
         while True:
-            _receive(connection, memoryview(header))
+            _fill(connection, header)
             size, trips = _HEADER.unpack(header)
             if trips == 0:
                 return
-            message = memoryview(bytearray(size))
-            for _ in range(trips):
-                _receive(connection, message)
-                connection.sendall(message)
+            if size > MOST_BYTES + _PERTURBATION_BYTES:
+                raise PeerVanished(f"{peer[0]} asks for messages of {size} bytes; {MOST_BYTES} are the most")
+            if size > len(memory):
+                memory = _memory(size)
+            connection.sendall(header)  # the clock starts when both ends are ready
+            _answer_trips(connection, memory[:size], trips)
 
 
 def probe(
@@ -76,44 +85,75 @@ def probe(
     *,
     needs_more: Callable[[Sequence[float]], bool],
     timeout_s: float,
-    seed: int = 1,
 ) -> tuple[Trips, PeerVanished | None]:
     """One-way times in seconds of each size, as many as `needs_more` asks for; each is a mean over some milliseconds.
 
     Where the peer vanishes, what was measured until then comes with the error. Raises PeerVanished where it cannot be
     reached at all.
     """
-    times_s: Trips = {size: [] for size in wanted}
+    times_s: Trips = {size: [] for size in sorted(wanted)}
+    memory = _memory(max(wanted))
+    trips = dict.fromkeys(wanted, _OPENING_SHARE * _FIRST_OPENING_TRIPS)
     try:
         connection = socket.create_connection((address, port), timeout_s)
     except OSError as error:
         raise PeerVanished(f"{address} port {port} cannot be reached: {error.strerror or error}") from error
-    order = random.Random(seed)
-    trips = dict.fromkeys(wanted, 1)
-    message = memoryview(bytearray(max(wanted)))
     try:
         with closing(connection), _told_as_vanished(address):
             _prepare(connection, timeout_s)
-            for size in wanted:  # windows open, and it shows how many trips fill a batch
-                once_s = _one_way_s(connection, message[:size], 1)
-                trips[size] = max(1, min(_MOST_TRIPS, round(_BATCH_S / (2 * once_s))))
-            while todo := [size for size in wanted if needs_more(times_s[size])]:
-                order.shuffle(todo)
+            while todo := [size for size in times_s if needs_more(times_s[size])]:
                 for size in todo:
-                    times_s[size].append(_one_way_s(connection, message[:size], trips[size]))
+                    opening_s = _one_way_s(connection, memory[:size], ceil(trips[size] / _OPENING_SHARE))
+                    once_s = _one_way_s(connection, memory[:size], _trips_of_a_batch(opening_s))
+                    times_s[size].append(once_s)
+                    trips[size] = _trips_of_a_batch(once_s)
             connection.sendall(_HEADER.pack(0, 0))
     except PeerVanished as error:
         return times_s, error
     return times_s, None
 
 
+def _trips_of_a_batch(once_s: float) -> int:
+    return max(1, min(_MOST_TRIPS, round(_BATCH_S / (2 * once_s))))
+
+
 def _one_way_s(connection: socket.socket, message: memoryview, trips: int) -> float:
-    connection.sendall(_HEADER.pack(len(message), trips))
+    """Half the mean time of that many round trips."""
+    header = memoryview(bytearray(_HEADER.pack(len(message), trips)))
+    connection.sendall(header)
+    _fill(connection, header)
+    send, receive, size = connection.send, connection.recv_into, len(message)
     began = perf_counter()
-    for _ in range(trips):
-        connection.sendall(message)
-        _receive(connection, message)
+    for _ in range(trips):  # nothing here that is not needed: Python's own time counts
+        if (sent := send(message)) != size:
+            connection.sendall(message[sent:])
+        if (received := receive(message)) != size:
+            _fill(connection, message[received:])
     return (perf_counter() - began) / trips / 2
+
+
+def _answer_trips(connection: socket.socket, message: memoryview, trips: int) -> None:
+    """The other end of `_one_way_s`."""
+    send, receive, size = connection.send, connection.recv_into, len(message)
+    for _ in range(trips):
+        if (received := receive(message)) != size:
+            _fill(connection, message[received:])
+        if (sent := send(message)) != size:
+            connection.sendall(message[sent:])
+
+
+def _fill(connection: socket.socket, message: memoryview) -> None:
+    """Receive all of `message`."""
+    while message:
+        received = connection.recv_into(message)
+        if received == 0:
+            raise ConnectionResetError
+        message = message[received:]
+
+
+def _memory(size: int) -> memoryview:
+    """Memory whose pages are in use."""
+    return memoryview(bytearray(b"\1") * size)
 
 
 @contextmanager
@@ -125,22 +165,14 @@ def _told_as_vanished(peer: str) -> Iterator[None]:
         raise PeerVanished(f"{peer} has been silent for too long") from None
     except ConnectionError as error:
         raise PeerVanished(f"{peer} has closed the connection") from error
+    except OSError as error:  # a host or a route that is gone
+        raise PeerVanished(f"{peer} cannot be reached any more: {error.strerror or error}") from error
 
 
 def _prepare(connection: socket.socket, timeout_s: float) -> None:
     """No delay for small messages; the kernel's own time-outs, as Python's would cost a system call each time."""
     connection.setblocking(True)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    limit = struct.pack(_SECONDS_AND_MICROSECONDS, int(timeout_s), int(timeout_s % 1 * 1e6))
+    limit = struct.pack(_SECONDS_AND_MICROSECONDS, int(timeout_s), max(1, int(timeout_s % 1 * 1e6)))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-
-
-def _receive(connection: socket.socket, message: memoryview) -> None:
-    """Fill `message`; one system call where the kernel has all of it in time."""
-    received = connection.recv_into(message, 0, socket.MSG_WAITALL)
-    while received < len(message):
-        count = connection.recv_into(message[received:], 0, socket.MSG_WAITALL)
-        if count == 0:
-            raise ConnectionResetError
-        received += count

@@ -1,24 +1,31 @@
-"""Emulated hosts: a routed star of network namespaces around the namespace of the calling process.
+"""Emulated hosts: routed stars of network namespaces around the namespace of the calling process.
 
-Each host is a network namespace whose `eth0` leads to the router (the caller's own namespace, which should be a private
-sandbox: see `ddlbench.runtime.sandbox`). Addresses are /32 and routed, so that no host needs to know another's hardware
+Each host is a network namespace whose `eth0` leads to its site's router. The first site's router is the caller's own
+namespace, which should be a private sandbox (see `ddlbench.runtime.sandbox`); each other site's has a namespace of its
+own, and between each two routers there is a cable. Addresses are /32 and routed: no host needs another's hardware
 address. When the process ends, by SIGKILL too, the kernel removes all of it.
 """
 
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pyroute2 import IPRoute
 
 from ddlbench.network.hosts import NETWORK
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import entered, new_network_namespace
-from ddlbench.network.shaping import Backend, Port, choose_backend
+from ddlbench.network.namespaces import entered, new_network_namespace, own_namespace
+from ddlbench.network.shaping import Backend, Egress, Port, choose_backend
+from ddlbench.network.sites import Sites, directions, site_of
 
 _GATEWAY = "169.254.1.1"
+# Within the hosts' network, so that all of it can be reached from everywhere.
+_ROUTER, _SINK = "10.66.254.{}", "10.66.255.{}"
 _LINK_SCOPE = 253
 _RTO_MIN = 13  # its number among the metrics of a route (linux/rtnetlink.h)
 # TCP lets its buffers grow as it goes: a link's first dozen steps would be slower than all that come after, and depend
@@ -28,50 +35,136 @@ _LARGEST_SOCKET_BUFFER_BYTES = 128 << 20
 RTO_MIN_MS = 200  # the kernel's default, which time dilation must stretch too
 
 
+@dataclass(frozen=True)
+class Sink:
+    """A host of nobody at a site, on a link that is never shaped: what reaches it has passed the router."""
+
+    namespace: int
+    address: str
+
+
+@dataclass(frozen=True)
+class _Router:
+    number: int  # of its site, from 1
+    namespace: int
+    netlink: IPRoute
+
+    @property
+    def address(self) -> str:
+        return _ROUTER.format(self.number)
+
+    @property
+    def cable(self) -> str:
+        """The other routers' name of the interface that leads to this one."""
+        return f"w{self.number}"
+
+
 class Star:
-    """`count` emulated hosts, their links open (unshaped) at first.
+    """Emulated hosts, their links open (unshaped) at first, on one site or divided among several.
 
     `congestion_control` is chosen on every route. `dilation` slows down all that it links: bandwidth, latency and TCP's
-    shortest retransmission time-out. Raises OSError where the kernel refuses.
+    shortest retransmission time-out. `sinks`: one for each site where there are several.
+    Raises OSError where the kernel refuses.
     """
 
-    def __init__(self, addresses: list[str], *, congestion_control: str, dilation: float = 1.0) -> None:
+    def __init__(
+        self, addresses: list[str], *, congestion_control: str, dilation: float = 1.0, sites: int = 1
+    ) -> None:
         self.addresses = addresses
         self.dilation = dilation
+        self.site_of = [site_of(host, hosts=len(addresses), sites=sites) for host in range(len(addresses))]
         self.namespaces: list[int] = []
         self._cleanup = ExitStack()
         with ExitStack() as on_error:
             on_error.callback(self._cleanup.close)
-            _write("/proc/sys/net/ipv4/ip_forward", "1")
-            router = self._cleanup.enter_context(IPRoute())
-            router.link("set", index=1, state="up")
             metrics = {
                 "cc_algo": congestion_control,
                 "rto_min": round(RTO_MIN_MS * dilation),
                 "lock": 1 << _RTO_MIN,  # TCP heeds this one only if it is locked
             }
+            routers = [self._add_router(site) for site in range(sites)]
             ports = [
-                self._add_host(router, number, address, metrics)
-                for number, address in enumerate(addresses, 1)
+                self._add_host(routers[site], f"p{number}", address, metrics)
+                for number, (address, site) in enumerate(zip(addresses, self.site_of, strict=True), 1)
             ]
-            self.backend: Backend = self._cleanup.enter_context(choose_backend(ports, dilation))
+            self.namespaces += [port.namespace for port in ports]
+            self.sinks = [self._add_sink(router) for router in routers] if sites > 1 else []
+            self.backend: Backend = self._cleanup.enter_context(
+                choose_backend(ports + self._join(routers), dilation)
+            )
             on_error.pop_all()
 
-    def shape(self, link: Link | None) -> None:
-        """Give every host this link, dilated, from now on; None opens the links again."""
-        self.backend.shape(link)
+    def shape(self, link: Link | Sites | None) -> None:
+        """Give every host this link, or what its site has, dilated, from now on; None opens the links again."""
+        self.backend.shape(None if link is None else self.links(link))
 
-    def _add_host(self, router: IPRoute, number: int, address: str, metrics: dict[str, object]) -> Port:
+    def links(self, link: Link | Sites) -> list[Link]:
+        """The links of the backend's ports: of every host, then of every direction between sites."""
+        if isinstance(link, Link):
+            return [link] * len(self.backend.ports)
+        return [link.lans[site] for site in self.site_of] + list(link.wans)
+
+    def _add_router(self, site: int) -> _Router:
+        namespace = new_network_namespace() if site else own_namespace()
+        self._cleanup.callback(os.close, namespace)
+        with entered(namespace):
+            _write("/proc/sys/net/ipv4/ip_forward", "1")
+            netlink = self._cleanup.enter_context(IPRoute())
+        netlink.link("set", index=1, state="up")
+        return _Router(site + 1, namespace, netlink)
+
+    def _join(self, routers: list[_Router]) -> list[Port]:
+        """A cable between each two routers, and routes over it to what is behind the other; its directions as ports."""
+        ends: dict[tuple[int, int], int] = {}  # (from, to) -> the sending interface
+        for one, other in combinations(range(len(routers)), 2):
+            ends |= self._add_cable(routers, one, other)
+        sites = [*zip(self.addresses, self.site_of, strict=True)]
+        sites += [(sink.address, site) for site, sink in enumerate(self.sinks)]
+        for (near, far), index in ends.items():
+            for address in (address for address, site in sites if site == far):
+                routers[near].netlink.route(
+                    "add", dst=f"{address}/32", gateway=routers[far].address, oif=index
+                )
+        return [
+            Port(
+                router=routers[far].namespace,
+                name=routers[near].cable,
+                namespace=routers[near].namespace,
+                netlink=routers[near].netlink,
+                device=routers[far].cable,
+                index=ends[near, far],
+            )
+            for near, far in directions(len(routers))
+        ]
+
+    def _add_cable(self, routers: list[_Router], one: int, other: int) -> dict[tuple[int, int], int]:
+        ends = {}
+        first, second = routers[one], routers[other]
+        peer = {"ifname": first.cable, "net_ns_fd": second.namespace}
+        first.netlink.link("add", ifname=second.cable, kind="veth", peer=peer)
+        for near, far in ((one, other), (other, one)):
+            netlink = routers[near].netlink
+            ends[near, far] = index = netlink.link_lookup(ifname=routers[far].cable)[0]
+            netlink.link("set", index=index, state="up")
+            netlink.addr("add", index=index, address=routers[near].address, prefixlen=32)
+            netlink.route("add", dst=f"{routers[far].address}/32", oif=index, scope=_LINK_SCOPE)
+        self._cleanup.callback(first.netlink.link, "del", index=ends[one, other])
+        return ends
+
+    def _add_sink(self, router: _Router) -> Sink:
+        address = _SINK.format(router.number)
+        return Sink(self._add_host(router, "sink", address, {}).namespace, address)
+
+    def _add_host(self, router: _Router, name: str, address: str, metrics: Mapping[str, Any]) -> Port:
         namespace = new_network_namespace()
         self._cleanup.callback(os.close, namespace)
-        self.namespaces.append(namespace)
-        name = f"p{number}"
-        router.link("add", ifname=name, kind="veth", peer={"ifname": "eth0", "net_ns_fd": namespace})
-        outer = router.link_lookup(ifname=name)[0]
-        self._cleanup.callback(router.link, "del", index=outer)
-        router.link("set", index=outer, state="up")
-        router.addr("add", index=outer, address=_GATEWAY, prefixlen=32)
-        router.route("add", dst=f"{address}/32", oif=outer, scope=_LINK_SCOPE)
+        peer = {"ifname": "eth0", "net_ns_fd": namespace}
+        router.netlink.link("add", ifname=name, kind="veth", peer=peer)
+        outer = router.netlink.link_lookup(ifname=name)[0]
+        self._cleanup.callback(router.netlink.link, "del", index=outer)
+        router.netlink.link("set", index=outer, state="up")
+        router.netlink.addr("add", index=outer, address=_GATEWAY, prefixlen=32)
+        router.netlink.route("add", dst=f"{address}/32", oif=outer, scope=_LINK_SCOPE)
         with entered(namespace):
             host = self._cleanup.enter_context(IPRoute())
             inner = host.link_lookup(ifname="eth0")[0]
@@ -80,13 +173,13 @@ class Star:
             host.addr("add", index=inner, address=address, prefixlen=32)
             host.route("add", dst=f"{_GATEWAY}/32", oif=inner, scope=_LINK_SCOPE)
             # Only to other hosts: a name server that seems to be reachable would be waited for.
-            host.route("add", dst=NETWORK, gateway=_GATEWAY, oif=inner, metrics=metrics)
+            host.route("add", dst=NETWORK, gateway=_GATEWAY, oif=inner, metrics=dict(metrics))
             for buffer in ("tcp_rmem", "tcp_wmem"):
                 sizes = f"4096 {_SOCKET_BUFFER_BYTES} {_LARGEST_SOCKET_BUFFER_BYTES}"
                 _write(f"/proc/sys/net/ipv4/{buffer}", sizes)
             # A new connection starts from nothing, not from what an older one met on another link.
             _write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")
-        return Port(name, namespace, host, inner)
+        return Port(router.namespace, name, namespace, host, "eth0", inner, Egress(router.netlink, outer))
 
     def __enter__(self) -> Self:
         return self

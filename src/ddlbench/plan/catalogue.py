@@ -11,13 +11,16 @@ from dataclasses import dataclass
 class Dataset:
     """A data set as a plan sees it; training_images is None where there is no end of them."""
 
-    image_shape: str | None  # height x width x channels; None: any
+    image_shapes: tuple[str, ...] | None  # height x width x channels, its own first; None: any
     training_images: int | None
+    classes: int = 10
 
 
 DATASETS: Mapping[str, Dataset] = {
-    "digits": Dataset("28x28x1", 1437),  # scikit-learn's 1,797 scans, enlarged; a fifth is kept for the test
-    "mnist": Dataset("28x28x1", 60000),
+    "digits": Dataset(("28x28x1",), 1437),  # scikit-learn's 1,797 scans, enlarged; a fifth is for the test
+    "mnist": Dataset(("28x28x1",), 60000),
+    "cifar10": Dataset(("32x32x3", "224x224x3"), 50000),  # the latter enlarged
+    "imagenet": Dataset(("224x224x3",), 1281167, 1000),
     "synthetic": Dataset(None, None),
 }
 
@@ -27,34 +30,102 @@ MODELS: Mapping[str, tuple[str, ...]] = {  # name -> image shapes that it takes
     "conv2": ("28x28x1",),  # LeNet-5
     "cnn": ("28x28x1",),
     "keras_sequential": ("28x28x1", "32x32x3"),
+    "alexnet": ("224x224x3",),  # no other shape here has the 63 pixels that it needs
+    "vgg16": ("32x32x3", "224x224x3"),
+    "vgg19": ("32x32x3", "224x224x3"),
+    "resnet18": ("28x28x1", "32x32x3", "224x224x3"),
+    "resnet50": ("32x32x3", "224x224x3"),
+    "resnet152": ("32x32x3", "224x224x3"),
 }
 
-STRATEGIES: Mapping[str, str] = {  # name -> short name, for ids
-    "ring_allreduce": "ring",
-    "parameter_server_sync": "ps-sync",
-    "parameter_server_async": "ps-async",
+
+@dataclass(frozen=True)
+class Strategy:
+    """How workers agree on the gradients; `short` stands for it in ids."""
+
+    short: str
+    is_synchronous: bool = True
+    servers: int = 0  # that hold the parameters, besides the workers
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "ring_allreduce": Strategy("ring"),
+    "ring_allreduce_fp16": Strategy("ring-fp16"),  # gradients travel as 16-bit numbers
+    "ring_allreduce_powersgd": Strategy("ring-powersgd"),  # gradients travel as factors of rank 1
+    "parameter_server_sync": Strategy("ps-sync", servers=1),
+    # Gradients are added up on the devices, if there are any.
+    "parameter_server_device_sync": Strategy("ps-device-sync", servers=1),
+    "parameter_server_async": Strategy("ps-async", is_synchronous=False, servers=1),
+}
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What trains: its environment, its strategies, and what it computes on; `no_gpu` says why not on GPUs."""
+
+    environment: str
+    strategies: tuple[str, ...]
+    devices: tuple[str, ...] = ("cpu", "gpu")
+    no_gpu: str | None = None
+
+
+_HOROVOD_HAS_NO_GPU = "it is built here without CUDA, which takes nvcc and NCCL's headers"
+
+
+FRAMEWORKS: Mapping[str, Framework] = {
+    "torch": Framework(
+        "torch",
+        (
+            "ring_allreduce",
+            "ring_allreduce_fp16",
+            "ring_allreduce_powersgd",
+            "parameter_server_sync",
+            "parameter_server_async",
+        ),
+    ),
+    "tensorflow": Framework(
+        "tensorflow", ("ring_allreduce", "parameter_server_sync", "parameter_server_async")
+    ),
+    "horovod_torch": Framework("horovod", ("ring_allreduce",), ("cpu",), _HOROVOD_HAS_NO_GPU),
+    "horovod_tensorflow": Framework("horovod", ("ring_allreduce",), ("cpu",), _HOROVOD_HAS_NO_GPU),
+    "mxnet": Framework(
+        "mxnet", ("parameter_server_sync", "parameter_server_device_sync", "parameter_server_async")
+    ),
 }
 
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "framework": ("torch", "tensorflow", "horovod", "mxnet"),
+    "framework": tuple(FRAMEWORKS),
     "strategy": tuple(STRATEGIES),
     "runtime": ("bare", "docker", "apptainer"),
     "devices": ("cpu", "gpu"),
     "fabric": ("loopback", "emulated", "ethernet", "infiniband"),
     "model": tuple(MODELS),
     "dataset": tuple(DATASETS),
-    "image_shape": ("28x28x1", "32x32x3"),
+    "image_shape": ("28x28x1", "32x32x3", "224x224x3"),
 }
 
 MEASURABLE: Mapping[str, tuple[str, ...]] = {  # what a point must have to be measured now
-    "framework": ("torch",),
-    "strategy": ("ring_allreduce",),
-    "runtime": ("bare",),
-    "devices": ("cpu",),
+    "runtime": ("bare", "docker", "apptainer"),
     "fabric": ("emulated", "loopback"),
 }
+
+BETWEEN_MACHINES = (
+    "ethernet",
+    "infiniband",
+)  # fabrics that can be measured too where a scheduler gives us machines
+
+
+def host_total(workers: int, strategy: str, host_count: int) -> int:
+    """Hosts that workers and servers are on: a server has one of its own where the study has one more."""
+    servers = STRATEGIES[strategy].servers
+    return workers + servers if workers + servers <= host_count else workers
+
+
+def least_batch_per_worker(model: str, image_shape: str) -> int:
+    """Images that a worker needs in a step: a ResNet leaves one pixel of a small image, and normalises over images."""
+    return 2 if model.startswith("resnet") and image_shape != "224x224x3" else 1
 
 
 def default_image_shape(dataset: str) -> str:
     """Shape of a data set's images where the grid does not say one."""
-    return DATASETS[dataset].image_shape or "28x28x1"
+    return (DATASETS[dataset].image_shapes or ("28x28x1",))[0]

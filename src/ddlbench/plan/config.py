@@ -5,23 +5,34 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.errors import ConfigError, nearest
+from ddlbench.plan import sites_file
 from ddlbench.plan.catalogue import NAMES
 from ddlbench.plan.plan import Plan
-from ddlbench.plan.schema import Known, Problem, block, schemas
+from ddlbench.plan.probe import probes_of
+from ddlbench.plan.schema import Known, Path_, Problem, block, schemas
 from ddlbench.plan.study import Link
 from ddlbench.plan.study_file import StudyFile
 from ddlbench.plan.yaml_file import read_yaml
 
 LINKS = "config/links.yaml"
+SITES = sites_file.FILE
 MOST_SHOWN = 30  # problems in one message
 SWITCHES = {"true": True, "false": False}
 
 
-def load(config: Mapping[str, Any] | Path, root: Path, source: str = "config/config.yaml") -> Plan:
+def load(
+    config: Mapping[str, Any] | Path,
+    root: Path,
+    source: str = "config/config.yaml",
+    *,
+    scheduler: str | None = None,
+    gpus: int = 0,
+) -> Plan:
     """The plan of the repository at `root`.
 
     config: the settings, already merged with what the command line set, or a file of them.
-    source: the file that messages about such settings name.
+    source: the file that messages about such settings name. scheduler: which gives us machines (slurm), if any does.
+    gpus: how many this machine has.
     Raises ConfigError, one line a mistake, for all that is wrong in the settings, the links and the studies.
     """
     if isinstance(config, Path):
@@ -30,36 +41,54 @@ def load(config: Mapping[str, Any] | Path, root: Path, source: str = "config/con
     if isinstance(config, Mapping) and (fresh := str(config.get("fresh"))) in SWITCHES:
         config = {**config, "fresh": SWITCHES[fresh]}  # as Snakemake's --config passes it on
     rules = schemas(root)
-    links = read_yaml(root / LINKS, root)
+    links, places = (read_yaml(root / file, root) for file in (LINKS, SITES))
     available = {path.stem: path for path in sorted((root / "config" / "studies").glob("*.yaml"))}
     names: Known = {**NAMES, "studies": available}
-    if isinstance(links, dict):
-        names = {**names, "links": [str(name) for name in links]}
+    for kind, given in (("links", links), ("sites", places)):
+        if isinstance(given, dict):
+            names = {**names, kind: [str(name) for name in given]}
     files = [
         StudyFile(
             key, read_yaml(available[key], root), block(block(config, "grids"), key), source, rules, names
         )
         for key in _selected(config, available)
     ]
-    problems = [*rules.problems("config", config, source, names), *rules.problems("links", links, LINKS, {})]
+    problems = [
+        *rules.problems("config", config, source, names),
+        *rules.problems("links", links, LINKS, {}),
+        *rules.problems("sites", places, SITES, names),
+    ]
+    problems = problems or list(sites_file.problems(places))
     if problems or not isinstance(config, Mapping):
         raise _error([*problems, *(problem for file in files for problem in file.problems)])
 
     known_links = {name: Link(**{**link, **_floats(link)}) for name, link in links.items()}
-    studies = {file.key: file.study(known_links, int(config["measure"]["seed"])) for file in files}
-    problems += _reversed_bounds(config["measure"], source)
+    known_sites = sites_file.sites_from(places, known_links)
+    seed, shaped_mbit = int(config["measure"]["seed"]), float(config["probes"]["shaped_mbit"])
+    studies = {file.key: file.study(known_links, known_sites, seed, shaped_mbit) for file in files}
+    problems += _reversed_bounds(config, ("measure",), ("steps", "repetitions"), source)
+    problems += _reversed_bounds(config["probes"], ("probes", "measure"), ("repetitions",), source)
     problems += [problem for file in files for problem in file.problems]
     figures = [str(name) for file in files for name in block(file.data, "figures")]
+    problems += [
+        Problem(source, ("cluster", "figures", name), f"{name!r} is not a figure{nearest(name, figures)}")
+        for name in block(block(config, "cluster"), "figures")
+        if name not in figures
+    ]
     problems += _unknown_figures(config["default_figures"], figures, set(available) - set(studies), source)
     if problems:
         raise _error(problems)
     return Plan(
         settings=config,
         links=known_links,
+        sites=known_sites,
         studies=studies,
         figures={name: figure for study in studies.values() for name, figure in study.figures.items()},
         default_figures=tuple(config["default_figures"]),
+        probes=probes_of(config["probes"], known_links),
         runs=tuple(run for study in studies.values() for grid in study.grids.values() for run in grid.runs),
+        scheduler=scheduler,
+        gpus=gpus,
     )
 
 
@@ -75,12 +104,14 @@ def _error(problems: list[Problem]) -> ConfigError:
     return ConfigError("\n".join([*map(str, problems[:MOST_SHOWN]), *more]))
 
 
-def _reversed_bounds(measure: Mapping[str, Any], file: str) -> Iterator[Problem]:
-    for what in ("steps", "repetitions"):
-        low, high = measure[f"min_{what}"], measure[f"max_{what}"]
+def _reversed_bounds(
+    parent: Mapping[str, Any], path: Path_, counted: tuple[str, ...], file: str
+) -> Iterator[Problem]:
+    for what in counted:
+        low, high = parent["measure"][f"min_{what}"], parent["measure"][f"max_{what}"]
         if low > high:
             text = f"{high} is less than min_{what}, which is {low}"
-            yield Problem(file, ("measure", f"max_{what}"), text)
+            yield Problem(file, (*path, f"max_{what}"), text)
 
 
 def _unknown_figures(

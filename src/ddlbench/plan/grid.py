@@ -3,20 +3,34 @@
 Every axis value is checked once, not once for each point.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import product
 from math import prod
 from typing import Any
 
 from ddlbench.errors import nearest
-from ddlbench.plan.catalogue import DATASETS, MODELS, default_image_shape
+from ddlbench.plan.catalogue import (
+    DATASETS,
+    FRAMEWORKS,
+    MODELS,
+    STRATEGIES,
+    default_image_shape,
+    host_total,
+    least_batch_per_worker,
+)
 from ddlbench.plan.point import Point
 from ddlbench.plan.schema import Path_, Problem, Schema
+from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Hosts, Link
 
 MOST_POINTS = 100_000  # of one grid; more is a mistake
 LINK_KEYS = ("bandwidth_mbit", "latency_ms", "loss_percent")
+_LINK_AXES = {"link", *LINK_KEYS}
+_INSTEAD = (  # a key given later takes the place of those opposite to it
+    ({"sites"}, _LINK_AXES),
+    ({"batch_per_worker"}, {"batch_size"}),
+)
 _TYPES = {field.name: field.type for field in fields(Point)}
 
 
@@ -50,6 +64,14 @@ def default_axes(schema: Schema, file: str, path: Path_) -> dict[str, Axis]:
     }
 
 
+def over(axes: Axes, later: Axes) -> dict[str, Axis]:
+    """`axes`, with those of a later block in their place; its sites replace a link and its values, and these sites."""
+    dropped: set[str] = set()
+    for one, other in _INSTEAD:
+        dropped |= (other if one & later.keys() else set()) | (one if other & later.keys() else set())
+    return {key: axis for key, axis in axes.items() if key not in dropped} | dict(later)
+
+
 def _axis(key: str, given: Any, file: str, path: Path_) -> Axis:
     values = given if isinstance(given, list) else [given]
     kind = str(_TYPES.get(key, ""))
@@ -62,13 +84,18 @@ def _axis(key: str, given: Any, file: str, path: Path_) -> Axis:
 
 def problems(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> Iterator[Problem]:
     """What makes points of these axes impossible; `file` and `path` say where the grid is."""
-    missing = [key for key in ("hosts", "workers", "model", "dataset", "batch_size") if key not in axes]
-    linked = (
-        "emulated" in axes["fabric"].values and max(axes["workers"].values, default=1) > 1
-        if not missing
-        else False
-    )
-    if linked and "link" not in axes and any(key not in axes for key in LINK_KEYS):
+    batch = "batch_per_worker" if "batch_per_worker" in axes else "batch_size"
+    missing = [key for key in ("hosts", "workers", "model", "dataset", batch) if key not in axes]
+    most_processes = 0 if missing else max(axes["workers"].values) + _most_servers(axes)
+    linked = most_processes > 1 and "emulated" in axes["fabric"].values
+    if "sites" in axes:
+        for key in sorted(_LINK_AXES & axes.keys()):
+            yield Problem(axes[key].file, axes[key].path, "cannot be given together with sites")
+    if {"batch_size", "batch_per_worker"} <= axes.keys():
+        yield Problem(
+            axes["batch_size"].file, axes["batch_size"].path, "cannot be given together with batch_per_worker"
+        )
+    if "sites" not in axes and linked and "link" not in axes and any(key not in axes for key in LINK_KEYS):
         missing.append("link")
     for key in missing:
         yield Problem(file, (*path, key), "is missing, here and in the configuration's grids")
@@ -78,6 +105,8 @@ def problems(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> 
     if count > MOST_POINTS:
         yield Problem(file, path, f"a grid of {count:,} points (expected at most {MOST_POINTS:,})")
         return
+    yield from _strategies_not_had(axes)
+    yield from _devices_not_had(axes)
     yield from _too_many_workers(axes, hosts)
     yield from _too_small_batches(axes)
     yield from _wrong_images(axes)
@@ -88,6 +117,30 @@ def problems(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> 
     ):
         problem = "synthetic images have no end: an epoch of them needs steps_per_epoch"
         yield axes["epochs"].problem(max(axes["epochs"].values), problem)
+
+
+def _most_servers(axes: Axes) -> int:
+    return max(STRATEGIES[strategy].servers for strategy in axes["strategy"].values)
+
+
+def _strategies_not_had(axes: Axes) -> Iterator[Problem]:
+    frameworks, strategies = (dict.fromkeys(axes[key].values) for key in ("framework", "strategy"))
+    for framework, strategy in product(frameworks, strategies):
+        if strategy not in (possible := FRAMEWORKS[framework].strategies):
+            text = f"{framework} has no {strategy} (expected {' or '.join(possible)})"
+            yield axes["strategy"].problem(strategy, text)
+
+
+def _devices_not_had(axes: Axes) -> Iterator[Problem]:
+    frameworks, devices = (dict.fromkeys(axes[key].values) for key in ("framework", "devices"))
+    for framework, device in product(frameworks, devices):
+        if device not in (one := FRAMEWORKS[framework]).devices:
+            others = ", ".join(name for name, other in FRAMEWORKS.items() if device in other.devices)
+            text = (
+                f"{framework} does not compute on {device}: {one.no_gpu} "
+                f"(expected {' or '.join(one.devices)}; {device} with {others})"
+            )
+            yield axes["devices"].problem(device, text)
 
 
 def _too_many_workers(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Problem]:
@@ -103,39 +156,68 @@ def _too_many_workers(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Proble
 
 
 def _too_small_batches(axes: Axes) -> Iterator[Problem]:
-    most = max(axes["workers"].values)
-    for batch in dict.fromkeys(axes["batch_size"].values):
-        if batch < most:
-            text = f"a batch of {batch} is too small for {most} workers (expected at least one image each)"
-            yield axes["batch_size"].problem(batch, text)
+    models = dict.fromkeys(axes["model"].values)
+    least, model = max(
+        (least_batch_per_worker(model, shape), model) for model, shape in product(models, _image_shapes(axes))
+    )
+    expected = "one image each" if least == 1 else f"{least} images each: {model} normalises over them"
+    key = "batch_size" if "batch_size" in axes else "batch_per_worker"
+    workers = max(axes["workers"].values) if key == "batch_size" else 1
+    for batch in dict.fromkeys(axes[key].values):
+        if batch < least * workers:
+            whom = f"{workers} workers" if key == "batch_size" else "a worker"
+            text = f"a batch of {batch} is too small for {whom} (expected at least {expected})"
+            yield axes[key].problem(batch, text)
+
+
+def _image_shapes(axes: Axes) -> Iterable[str]:
+    if "image_shape" in axes:
+        return dict.fromkeys(axes["image_shape"].values)
+    return dict.fromkeys(default_image_shape(dataset) for dataset in axes["dataset"].values)
 
 
 def _wrong_images(axes: Axes) -> Iterator[Problem]:
     datasets = dict.fromkeys(axes["dataset"].values)
     given = dict.fromkeys(axes["image_shape"].values) if "image_shape" in axes else {}
     for dataset, shape in product(datasets, given):
-        if shape != (DATASETS[dataset].image_shape or shape):
-            text = f"{dataset} has images of {DATASETS[dataset].image_shape}, not {shape}"
+        if shape not in (known := DATASETS[dataset].image_shapes or (shape,)):
+            text = f"{dataset} has images of {' or '.join(known)}, not {shape}"
             yield axes["image_shape"].problem(shape, text)
-    shapes = given or dict.fromkeys(default_image_shape(dataset) for dataset in datasets)
-    for model, shape in product(dict.fromkeys(axes["model"].values), shapes):
+    for model, shape in product(dict.fromkeys(axes["model"].values), _image_shapes(axes)):
         if shape not in MODELS[model]:
             text = f"{model} does not take images of {shape} (expected {' or '.join(MODELS[model])})"
             yield axes["model"].problem(model, text)
 
 
-def points(axes: Axes, hosts: Mapping[str, Hosts], links: Mapping[str, Link], seed: int) -> Iterator[Point]:
+def points(
+    axes: Axes,
+    hosts: Mapping[str, Hosts],
+    links: Mapping[str, Link],
+    sites: Mapping[str, Sites],
+    seed: int,
+) -> Iterator[Point]:
     """All combinations of axes that have no problems; equal ones may come more than once."""
     for values in product(*(axis.values for axis in axes.values())):
-        yield _point(dict(zip(axes, values, strict=True)), hosts, links, seed)
+        yield _point(dict(zip(axes, values, strict=True)), hosts, links, sites, seed)
 
 
-def _point(cell: dict[str, Any], hosts: Mapping[str, Hosts], links: Mapping[str, Link], seed: int) -> Point:
+def _point(
+    cell: dict[str, Any],
+    hosts: Mapping[str, Hosts],
+    links: Mapping[str, Link],
+    sites: Mapping[str, Sites],
+    seed: int,
+) -> Point:
     host = hosts[cell.pop("hosts")]
+    if "batch_per_worker" in cell:
+        cell["batch_size"] = cell["workers"] * cell.pop("batch_per_worker")
     shape = cell.get("image_shape") or default_image_shape(cell["dataset"])
     link = links.get(cell.pop("link", ""))
-    linked = cell["workers"] > 1 and cell["fabric"] == "emulated"
+    total = host_total(cell["workers"], cell["strategy"], host.count)
+    linked = total > 1 and cell["fabric"] == "emulated"
+    cell["sites"] = sites[cell["sites"]].of(total) if linked and "sites" in cell else None
     for key in LINK_KEYS:
-        cell[key] = (cell[key] if key in cell else getattr(link, key)) if linked else None
+        on_link = linked and cell["sites"] is None
+        cell[key] = (cell[key] if key in cell else getattr(link, key)) if on_link else None
     cell["image_shape"] = tuple(map(int, shape.split("x")))
     return Point(host_count=host.count, vcpus=host.vcpus, memory_gb=host.memory_gb, seed=seed, **cell)

@@ -6,16 +6,21 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from ddlbench.errors import ConfigError, nearest
-from ddlbench.plan.catalogue import MEASURABLE
+from ddlbench.plan.catalogue import BETWEEN_MACHINES, MEASURABLE
 from ddlbench.plan.point import Point
+from ddlbench.plan.probe import Collectives
 from ddlbench.plan.run import Run
-from ddlbench.plan.study import Figure, Grid, Link, Study
+from ddlbench.plan.sites import Sites
+from ddlbench.plan.study import Fault, Figure, Grid, Link, PointToPoint, Study
+
+NO_GPU = "this machine has no GPU (devices: gpu)"
+_MORE = {"fabric": "; between the nodes of a cluster: docs/clusters.md"}
 
 
 class Status(NamedTuple):
     """Whether a point can be measured now, and if not, why not and what could be."""
 
-    name: Literal["measurable", "not_available"]
+    name: Literal["measurable", "not_available", "no_environment"]
     reason: str | None
 
 
@@ -25,10 +30,14 @@ class Plan:
 
     settings: Mapping[str, Any]  # the validated configuration
     links: Mapping[str, Link]
+    sites: Mapping[str, Sites]
     studies: Mapping[str, Study]
     figures: Mapping[str, Figure]
     default_figures: tuple[str, ...]
     runs: tuple[Run, ...]
+    probes: tuple[PointToPoint | Collectives, ...]
+    scheduler: str | None = None  # which gives us machines, if any does: slurm
+    gpus: int = 0  # of this machine
 
     def grid(self, study: str, name: str) -> Grid:
         """A grid by its study and name."""
@@ -43,6 +52,12 @@ class Plan:
     @cached_property
     def _run_by_id(self) -> dict[str, Run]:
         return {run.id: run for run in self.runs}
+
+    @cached_property
+    def faults(self) -> dict[str, Fault]:
+        """All faults by their ids."""
+        named = (of_name for study in self.studies.values() for of_name in study.faults.values())
+        return {fault.id: fault for of_name in named for fault in of_name}
 
     def runs_of(self, name: str) -> tuple[Run, ...]:
         """The runs of a figure (zhao2016_fig5) or of a grid (zhao2016/standalone_bandwidth)."""
@@ -62,10 +77,15 @@ class Plan:
     def status(self, point: Point) -> Status:
         """Whether `point` can be measured with what ddlbench has now."""
         lacking = [
-            f"{key} {getattr(point, key)} (possible are {', '.join(possible)})"
+            f"{key} {getattr(point, key)} (possible are {', '.join(possible)}{_MORE.get(key, '')})"
             for key, possible in MEASURABLE.items()
             if getattr(point, key) not in possible
+            and not (self.scheduler and key == "fabric" and getattr(point, key) in BETWEEN_MACHINES)
         ]
+        if point.fabric in BETWEEN_MACHINES and point.runtime == "docker":
+            lacking.append("runtime docker between machines (possible are bare, apptainer)")
         if lacking:
             return Status("not_available", "not available yet: " + "; ".join(lacking))
+        if point.devices == "gpu" and point.fabric not in BETWEEN_MACHINES and not self.gpus:
+            return Status("not_available", NO_GPU)
         return Status("measurable", None)

@@ -6,12 +6,13 @@ from functools import cached_property
 from typing import Any
 
 from ddlbench.files import sha256_json
-from ddlbench.plan.catalogue import STRATEGIES
+from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES, host_total
+from ddlbench.plan.sites import Sites
 
 
 @dataclass(frozen=True)
 class Point:
-    """What is measured. The three link values are None where no emulated link is used.
+    """What is measured. The three link values are None where no emulated link, or sites, are used.
 
     Two grids that hold an equal point share its measurement: a point does not know its study.
     """
@@ -38,26 +39,49 @@ class Point:
     epochs: int  # trained for real; 0: only times are measured
     steps_per_epoch: int | None  # None: as many as the data set's images need
     seed: int
+    sites: Sites | None = None  # those that the workers use, with the values of all their links
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Point":
         """The point that `as_dict` gave."""
-        return cls(**{**data, "image_shape": tuple(data["image_shape"])})
+        sites = data.get("sites")
+        given = {"image_shape": tuple(data["image_shape"]), "sites": sites and Sites.from_dict(sites)}
+        return cls(**{**data, **given})
 
     def as_dict(self) -> dict[str, Any]:
-        """The point as flat JSON data."""
-        return {key: getattr(self, key) for key in POINT_KEYS} | {"image_shape": list(self.image_shape)}
+        """The point as JSON data; without sites there is no such key, as before there were any."""
+        data = {key: getattr(self, key) for key in POINT_KEYS} | {"image_shape": list(self.image_shape)}
+        del data["sites"]
+        return data | ({"sites": self.sites.as_dict()} if self.sites else {})
+
+    def shown(self, key: str) -> Any:
+        """The value of a key as a figure's `where` names it; of sites the name."""
+        value = getattr(self, key)
+        return value.name if isinstance(value, Sites) else value
 
     @cached_property
     def id(self) -> str:
         """Stable name with a hash of everything: torch-ring-mlp-digits-b128-2w-400mbit-0ms-0loss-1f3a9c."""
-        parts = [self.framework, STRATEGIES[self.strategy], self.model.replace("_", "-"), self.dataset]
+        parts = [self.framework.replace("_", "-"), STRATEGIES[self.strategy].short]
+        parts += [self.model.replace("_", "-"), self.dataset]
         parts += [f"b{self.batch_size}", f"{self.workers}w"]
         if self.bandwidth_mbit is not None:
             parts += [f"{self.bandwidth_mbit:g}mbit", f"{self.latency_ms:g}ms", f"{self.loss_percent:g}loss"]
-        elif self.workers > 1:
-            parts += [self.fabric]
+        elif self.hosts > 1:
+            parts += [self.sites.name if self.sites else self.fabric]
+        if self.runtime != _USUAL_RUNTIME:
+            parts += [self.runtime]
         return "-".join([*parts, sha256_json(self.as_dict())[:6]])
+
+    @property
+    def environment(self) -> str:
+        """The environment that its workers need."""
+        return FRAMEWORKS[self.framework].environment
+
+    @property
+    def hosts(self) -> int:
+        """Number of hosts that its workers and servers are on."""
+        return host_total(self.workers, self.strategy, self.host_count)
 
     @property
     def dataset_key(self) -> str:
@@ -78,21 +102,24 @@ def words(point: Point | Mapping[str, Any]) -> str:
     point = _as_point(point)
     parts = [point.model, point.dataset, f"batch {point.batch_size}"]
     parts += [f"{point.workers} worker" + "s" * (point.workers > 1)]
-    parts += [link_words(point)] if point.workers > 1 else []
+    parts += [link_words(point)] if point.hosts > 1 else []
     unusual = (point.framework, point.strategy, point.runtime, point.devices)
     parts += [name.replace("_", " ") for name, usual in zip(unusual, _USUAL, strict=True) if name != usual]
     return ", ".join(parts)
 
 
 def link_words(point: Point | Mapping[str, Any]) -> str:
-    """What connects a point's workers: 400 Mbit/s, 0 ms, 0 % loss; or the fabric; or no link, for one."""
+    """What connects a point's workers: 400 Mbit/s, 0 ms, 0 % loss; or the sites, or the fabric."""
     point = _as_point(point)
     if point.bandwidth_mbit is not None:
         return f"{point.bandwidth_mbit:g} Mbit/s, {point.latency_ms:g} ms, {point.loss_percent:g} % loss"
-    return point.fabric if point.workers > 1 else "no link"
+    if point.hosts == 1:
+        return "no link"
+    return point.sites.name if point.sites else point.fabric
 
 
-_USUAL = ("torch", "ring_allreduce", "bare", "cpu")
+_USUAL_RUNTIME = "bare"
+_USUAL = ("torch", "ring_allreduce", _USUAL_RUNTIME, "cpu")
 
 
 def _as_point(point: Point | Mapping[str, Any]) -> Point:

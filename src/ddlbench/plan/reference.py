@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ddlbench.plan.catalogue import NAMES
-from ddlbench.plan.schema import Schema, Schemas, is_axis, schemas, shown
+from ddlbench.plan.schema import FILES, Schema, Schemas, is_axis, schemas, shown
 
 _TOP = """\
 <!-- Made from workflow/schemas by `python -m ddlbench.plan.reference > config/README.md` -->
 # Configuration
 
-`config.yaml` says how much is measured, `studies/<name>.yaml` what, and `links.yaml` over which links.
+`config.yaml` says how much is measured, `studies/<name>.yaml` what, `links.yaml` over which links, and `sites.yaml`
+between which places.
 Anything that is wrong in them is reported, all of it at once, before anything starts.
 `<name>` stands for a name of your choice.
 """
@@ -20,9 +21,7 @@ Anything that is wrong in them is reported, all of it at once, before anything s
 def readme(root: Path) -> str:
     """Text of config/README.md: for each file of the configuration a table of its keys."""
     rules = schemas(root)
-    return "\n".join(
-        [_TOP, *(_section(rules, rules.documents[name]) for name in ("config", "study", "links"))]
-    )
+    return "\n".join([_TOP, *(_section(rules, rules.documents[name]) for name in FILES)])
 
 
 def _section(rules: Schemas, schema: Schema) -> str:

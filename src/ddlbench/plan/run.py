@@ -1,4 +1,8 @@
-"""A run: one launch of a worker group, and all points of a grid that this living group measures in turn."""
+"""A run: the points of a grid that one worker group measures in turn while it lives.
+
+Where they are for several runtimes, groups in each take turns on the same hosts, so that what is compared is measured
+at the same time.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +15,6 @@ from ddlbench.plan.point import Point
 GROUP_KEYS = (  # what a living worker group cannot change
     "framework",
     "strategy",
-    "runtime",
     "devices",
     "fabric",
     "workers",
@@ -26,7 +29,10 @@ GroupKey = tuple[str | int | float, ...]
 
 @dataclass(frozen=True)
 class Run:
-    """One launch; `id` does not depend on the points, so that a grid that grows keeps its runs."""
+    """One launch, or several in turn where it has several runtimes.
+
+    `id` does not depend on the points, so that a grid that grows keeps its runs.
+    """
 
     id: str
     study: str
@@ -36,8 +42,8 @@ class Run:
 
     @property
     def group(self) -> dict[str, str | int | float]:
-        """What all its points have in common: framework, strategy, workers, vcpus, ..."""
-        return dict(zip(GROUP_KEYS, self.key, strict=True))
+        """What all its points have in common: framework, strategy, workers, vcpus, ..., and the number of sites."""
+        return {"sites": 1} | dict(zip((*GROUP_KEYS, "sites"), self.key, strict=False))
 
     @property
     def digest(self) -> str:
@@ -49,12 +55,21 @@ class Run:
         """Number of workers that it launches."""
         return self.points[0].workers
 
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """The runtimes of its points, in their order."""
+        return tuple(dict.fromkeys(point.runtime for point in self.points))
+
 
 def group_key(point: Point | Mapping[str, Any]) -> GroupKey:
-    """Equal for two points exactly if one living worker group can measure both."""
-    if isinstance(point, Point):
-        return tuple(getattr(point, key) for key in GROUP_KEYS)
-    return tuple(point[key] for key in GROUP_KEYS)
+    """Equal for two points exactly if one living worker group, or one of the same in another runtime, measures both.
+
+    Links can be changed under a living group, the sites that its hosts are divided among cannot.
+    """
+    if not isinstance(point, Point):
+        point = Point.from_dict(point)
+    key = tuple(getattr(point, key) for key in GROUP_KEYS)
+    return (*key, len(point.sites.lans)) if point.sites else key
 
 
 def runs_from(study: str, grid: str, points: Iterable[Point]) -> tuple[Run, ...]:
@@ -68,6 +83,7 @@ def runs_from(study: str, grid: str, points: Iterable[Point]) -> tuple[Run, ...]
 
 
 def _run_id(study: str, grid: str, key: GroupKey) -> str:
-    group = dict(zip(GROUP_KEYS, key, strict=True))
-    strategy = STRATEGIES[str(group["strategy"])]
-    return f"{study}-{grid}-{group['framework']}-{strategy}-{group['workers']}w-{sha256_json(list(key))[:6]}"
+    group = dict(zip(GROUP_KEYS, key, strict=False))
+    framework = str(group["framework"]).replace("_", "-")
+    strategy = STRATEGIES[str(group["strategy"])].short
+    return f"{study}-{grid}-{framework}-{strategy}-{group['workers']}w-{sha256_json(list(key))[:6]}"

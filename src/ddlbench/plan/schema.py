@@ -22,7 +22,7 @@ Path_ = tuple[Any, ...]  # keys and indices from the top of a file to a value
 Schema = Mapping[str, Any]
 Known = Mapping[str, Collection[str]]  # kind of name (`x-names`) -> the names
 
-FILES = ("config", "study", "links")
+FILES = ("config", "study", "links", "sites")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Schemas:
-    """The schemas by name (config, study, links)."""
+    """The schemas by name (config, study, links, sites)."""
 
     documents: Mapping[str, Schema]
 

@@ -1,7 +1,7 @@
 """A study, its hosts, grids and figures, as plain data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ddlbench.plan.point import Point
@@ -16,6 +16,25 @@ class Link:
     latency_ms: float  # one way, on what the host sends
     loss_percent: float
     source: str
+
+    @property
+    def values(self) -> tuple[float, float, float]:
+        """What it is, wherever that comes from."""
+        return self.bandwidth_mbit, self.latency_ms, self.loss_percent
+
+
+@dataclass(frozen=True)
+class PointToPoint:
+    """Messages of all sizes between two hosts on one link, time dilated by `dilation`, by one transport (tcp, gloo)."""
+
+    link: str
+    dilation: float
+    transport: str
+
+    @property
+    def table(self) -> str:
+        """Its table, below the folder of results."""
+        return f"probes/point_to_point/{self.link}-k{self.dilation:g}-{self.transport}.csv"
 
 
 @dataclass(frozen=True)
@@ -44,12 +63,39 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """A training in the middle of which members of the worker group are killed, once for each entry of `kill`."""
+
+    name: str
+    run: Run  # of one point, which says what is trained
+    kill: tuple[int | str, ...]  # that many workers, or "server"
+    at_step: int
+    steps: int
+    timeout_s: float  # after which a framework that can gives up waiting
+
+    @property
+    def point(self) -> Point:
+        """What is trained."""
+        return self.run.points[0]
+
+    @property
+    def id(self) -> str:
+        """Its study, its name there, and its point's id."""
+        return f"{self.run.study}/{self.name}/{self.point.id}"
+
+    @property
+    def table(self) -> str:
+        """Its table, below the folder of results."""
+        return f"faults/{self.id}.csv"
+
+
+@dataclass(frozen=True)
 class Figure:
     """A figure or table; its name is the target that makes it."""
 
     name: str
     study: str
-    kind: str  # line, bar or table
+    kind: str  # line, bar, table, probe, telemetry, models, faults or runtimes
     grids: tuple[str, ...]
     title: str
     x: str
@@ -62,10 +108,25 @@ class Figure:
     category: str
     caption: str
     per_epoch: bool
+    probes: tuple[PointToPoint, ...] = ()  # what a probe's figure shows, instead of grids
+    faults: tuple[Fault, ...] = ()  # what a table of faults shows
+    image_shape: str | None = None  # for which a figure of models counts them
+    published: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # model -> what the paper gives of it
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that it is drawn from, below the folder of results."""
+        if self.kind == "runtimes":
+            return ("probes/runtimes.csv",)
+        folder = "models" if self.published else "tables"
+        own = (*(probe.table for probe in self.probes), *(fault.table for fault in self.faults))
+        return own or (f"{folder}/{self.name}.csv",)
 
     def shows(self, point: Point) -> bool:
         """Whether a point of its grids belongs to it."""
-        return all(getattr(point, key) in values for key, values in self.where.items())
+        return all(point.shown(key) in values for key, values in self.where.items())
 
 
 @dataclass(frozen=True)
@@ -78,3 +139,4 @@ class Study:
     hosts: Mapping[str, Hosts]
     grids: Mapping[str, Grid]
     figures: Mapping[str, Figure]
+    faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)  # name -> one for each point

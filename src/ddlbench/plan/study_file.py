@@ -1,14 +1,61 @@
 """A study's file: from its content, and what the configuration sets of its grids, to a Study."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ddlbench.errors import nearest
 from ddlbench.plan import grid as grids
+from ddlbench.plan.catalogue import MODELS
 from ddlbench.plan.point import POINT_KEYS
+from ddlbench.plan.probe import dilation_of
 from ddlbench.plan.run import runs_from
 from ddlbench.plan.schema import Known, Path_, Problem, Schemas, block
-from ddlbench.plan.study import Figure, Grid, Hosts, Link, Study
+from ddlbench.plan.sites import Sites
+from ddlbench.plan.study import Fault, Figure, Grid, Hosts, Link, PointToPoint, Study
+
+PROBED = "tcp"  # by which transport a figure's probes go
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What goes with figures of a kind: their name in words, keys that they need and may have, and their axes."""
+
+    words: str
+    needed: tuple[str, ...]
+    more: tuple[str, ...]
+    x: tuple[str, ...] = ()  # none: any that no other kind has for itself
+    y: tuple[str, ...] = ()
+
+
+SCALES = ("x_scale", "y_scale")
+OF_GRIDS = Kind("this kind of figure", ("grids",), ("lines", "columns", "where", *SCALES))
+KINDS = {
+    "probe": Kind(
+        "a probe's figure",
+        ("links",),
+        ("dilation", *SCALES),
+        ("size_bytes",),
+        ("throughput_mbit", "one_way_us"),
+    ),
+    "telemetry": Kind(
+        *("a figure of telemetry", ("grids",), ("where",), ("time_s",)),
+        (
+            *("cpu_percent", "memory_gb", "received_packets_per_s", "sent_packets_per_s", "received_mbit"),
+            *("sent_mbit", "retransmits_per_s", "gpu_percent", "gpu_memory_gb"),
+        ),
+    ),
+    "models": Kind("a table of models", ("published", "image_shape"), (), ("model",), ("multiply_adds",)),
+    "faults": Kind("a table of faults", ("faults",), (), ("killed",), ("outcome",)),
+    "runtimes": Kind("a table of runtimes", (), (), ("network",), ("one_way_us",)),
+}
+OWN_COLUMNS = {  # column -> the kind that shows it, the first of several
+    column: name
+    for name, kind in KINDS.items()
+    for column in (*kind.x, *kind.y)
+    if column not in ("model", "one_way_us")
+}
+SERVER = "server"  # whom else a fault may kill
 
 
 class StudyFile:
@@ -19,77 +66,142 @@ class StudyFile:
     ) -> None:
         self.key, self.file, self.scale, self.source = key, f"config/studies/{key}.yaml", scale, source
         self.data: Mapping[str, Any] = data if isinstance(data, dict) else {}
-        known = {**names, "grids": [str(name) for name in block(data, "grids")], "point keys": POINT_KEYS}
+        own = {kind: [str(name) for name in block(data, kind)] for kind in ("grids", "faults")}
+        known = {**names, **own, "point keys": POINT_KEYS}
         self.problems = rules.problems("study", data, self.file, known)
         definitions = rules.documents["study"]["$defs"]
         self.axes_schema = {name: definitions[name] for name in definitions["axes"]["properties"]}
 
-    def study(self, links: Mapping[str, Link], seed: int) -> Study:
-        """The study; what has problems is left out of it."""
+    def study(
+        self, links: Mapping[str, Link], sites: Mapping[str, Sites], seed: int, shaped_mbit: float
+    ) -> Study:
+        """The study; what has problems is left out of it. shaped_mbit: what links of probes are slowed down to."""
         bad = {problem.path[:2] for problem in self.problems}
-        tops = {path[0] for path in bad if path} - {"grids", "figures"}
+        tops = {path[0] for path in bad if path} - {"grids", "faults", "figures"}
         if not self.data or tops or any(len(path) < 2 for path in bad):
             return Study(self.key, "", {}, {}, {}, {})
         data = self.data
         if data["key"] != self.key:
             self._note(("key",), f"{data['key']!r} is not the file's name, {self.key!r}")
         for name in self.scale:
-            if name not in data["grids"]:
-                text = f"{name!r} is not a grid of {self.key}{nearest(name, map(str, data['grids']))}"
+            if name not in block(data, "grids"):
+                text = f"{name!r} is not a grid of {self.key}{nearest(name, map(str, block(data, 'grids')))}"
                 self.problems.append(Problem(self.source, ("grids", self.key, name), text))
         hosts = {
             name: Hosts(**{**host, "memory_gb": float(host["memory_gb"])})
-            for name, host in data["hosts"].items()
+            for name, host in block(data, "hosts").items()
         }
-        good = [name for name in data["grids"] if ("grids", name) not in bad]
-        found = {name: grid for name in good if (grid := self._grid(name, hosts, links, seed))}
+        good = [name for name in block(data, "grids") if ("grids", name) not in bad]
+        found = {name: grid for name in good if (grid := self._grid(name, hosts, links, sites, seed))}
+        good = [name for name in block(data, "faults") if ("faults", name) not in bad]
+        faults = {name: fault for name in good if (fault := self._fault(name, hosts, links, sites, seed))}
         figures = {
             name: figure
             for name in data["figures"]
-            if ("figures", name) not in bad and (figure := self._figure(name, found))
+            if ("figures", name) not in bad
+            and (figure := self._figure(name, found, faults, links, shaped_mbit))
         }
-        return Study(self.key, data["title"], data["paper"], hosts, found, figures)
+        return Study(self.key, data["title"], data["paper"], hosts, found, figures, faults)
 
     def _grid(
-        self, name: str, hosts: Mapping[str, Hosts], links: Mapping[str, Link], seed: int
+        self,
+        name: str,
+        hosts: Mapping[str, Hosts],
+        links: Mapping[str, Link],
+        sites: Mapping[str, Sites],
+        seed: int,
     ) -> Grid | None:
         """A grid with its runs; None, and the problems noted, where a point of it is impossible."""
         given, path = self.data["grids"][name], ("grids", name)
-        blocks = list(self._blocks(name))
+        blocks = list(self._blocks("grids", name, self.scale.get(name, {})))
         problems = [problem for axes in blocks for problem in grids.problems(axes, hosts, self.file, path)]
         if given.get("per_epoch") and 0 in (epochs := blocks[0]["epochs"]).values:
             problems.append(epochs.problem(0, "per_epoch needs at least one epoch that is trained for real"))
         if problems:
             self.problems += dict.fromkeys(problems)
             return None
-        points = (point for axes in blocks for point in grids.points(axes, hosts, links, seed))
+        points = (point for axes in blocks for point in grids.points(axes, hosts, links, sites, seed))
         runs = runs_from(self.key, name, points)
         return Grid(self.key, name, runs, given["report"], given.get("per_epoch", False))
 
-    def _blocks(self, name: str) -> Iterator[grids.Axes]:
-        """The grid's axes, then those of each entry of `include`; entry over configuration over study."""
-        given, scale = self.data["grids"][name], self.scale.get(name, {})
-        own: tuple[str, Path_] = (self.file, ("grids", name))
+    def _fault(
+        self,
+        name: str,
+        hosts: Mapping[str, Hosts],
+        links: Mapping[str, Link],
+        sites: Mapping[str, Sites],
+        seed: int,
+    ) -> tuple[Fault, ...]:
+        """A fault of each point; none, and the problems noted, where one is impossible."""
+        given, path = self.data["faults"][name], ("faults", name)
+        blocks = list(self._blocks("faults", name, {}))
+        problems = [problem for axes in blocks for problem in grids.problems(axes, hosts, self.file, path)]
+        if given["at_step"] >= given["steps"]:
+            text = f"{given['at_step']} leaves none of the {given['steps']} steps to the survivors"
+            problems.append(Problem(self.file, (*path, "at_step"), text))
+        fewest = min(
+            (each for axes in blocks if "workers" in axes for each in axes["workers"].values), default=1
+        )
+        for index, whom in enumerate(given["kill"]):
+            if whom != SERVER and whom >= fewest:
+                text = f"killing {whom} of {fewest} workers leaves nobody to see what happens"
+                problems.append(Problem(self.file, (*path, "kill", index), text))
+        if problems:
+            self.problems += dict.fromkeys(problems)
+            return ()
+        points = (point for axes in blocks for point in grids.points(axes, hosts, links, sites, seed))
+        return tuple(
+            Fault(
+                name=name,
+                run=runs_from(self.key, name, [point])[0],
+                kill=tuple(given["kill"]),
+                at_step=given["at_step"],
+                steps=given["steps"],
+                timeout_s=float(given["timeout_s"]),
+            )
+            for point in dict.fromkeys(points)
+        )
+
+    def _blocks(self, kind: str, name: str, scale: Mapping[str, Any]) -> Iterator[grids.Axes]:
+        """The axes of a grid or fault, then those of each entry of `include`; entry over `scale` over study."""
+        given = self.data[kind][name]
+        own: tuple[str, Path_] = (self.file, (kind, name))
         scaled: tuple[str, Path_] = (self.source, ("grids", self.key, name))
         axes = grids.default_axes(self.axes_schema, *own)
-        axes |= grids.axes_of(given, self.axes_schema, *own) | grids.axes_of(scale, self.axes_schema, *scaled)
+        axes = grids.over(axes, grids.axes_of(given, self.axes_schema, *own))
+        axes = grids.over(axes, grids.axes_of(scale, self.axes_schema, *scaled))
         axes = {key: axes[key] for key in self.axes_schema if key in axes}
         yield axes
         file, path = scaled if "include" in scale else own
         for index, entry in enumerate((scale if "include" in scale else given).get("include", ())):
-            yield axes | grids.axes_of(entry, self.axes_schema, file, (*path, "include", index))
+            yield grids.over(axes, grids.axes_of(entry, self.axes_schema, file, (*path, "include", index)))
 
-    def _figure(self, name: str, found: Mapping[str, Grid]) -> Figure | None:
-        """A figure, its problems noted; None where one of its grids has problems."""
+    def _figure(
+        self,
+        name: str,
+        found: Mapping[str, Grid],
+        faults: Mapping[str, tuple[Fault, ...]],
+        links: Mapping[str, Link],
+        shaped_mbit: float,
+    ) -> Figure | None:
+        """A figure, its problems noted; None where one of its grids or faults has problems."""
         given = self.data["figures"][name]
-        if not all(grid in found for grid in given["grids"]):
+        if misfits := list(_misfits(given)):
+            for key, text in misfits:
+                self._note(("figures", name, key), text)
             return None
+        if not all(grid in found for grid in given.get("grids", ())):
+            return None
+        if not all(fault in faults for fault in given.get("faults", ())):
+            return None
+        shown = given.get("links", ())
+        factor = float(given.get("dilation", 0)) or dilation_of((links[link] for link in shown), shaped_mbit)
         where = {key: tuple(v) if isinstance(v, list) else (v,) for key, v in given.get("where", {}).items()}
         figure = Figure(
             name=name,
             study=self.key,
             kind=given.get("kind", "line"),
-            grids=tuple(given["grids"]),
+            grids=tuple(given.get("grids", ())),
             title=given["title"],
             x=given["x"],
             y=given["y"],
@@ -100,16 +212,51 @@ class StudyFile:
             y_scale=given.get("y_scale", "linear"),
             category=given["category"],
             caption=given["caption"],
-            per_epoch=any(found[grid].per_epoch for grid in given["grids"]),
+            per_epoch=any(found[grid].per_epoch for grid in given.get("grids", ())),
+            probes=tuple(PointToPoint(link, factor, PROBED) for link in shown),
+            faults=tuple(each for fault in given.get("faults", ()) for each in faults[fault]),
+            image_shape=given.get("image_shape"),
+            published=given.get("published", {}),
         )
         path = ("figures", name)
         if not name.startswith(f"{self.key}_"):
             self._note(path, f"is not a figure of this study (expected a name that starts with {self.key}_)")
         elif figure.kind == "table" and not figure.columns:
             self._note((*path, "columns"), "is missing (a table needs its columns)")
-        elif not any(figure.shows(point) for grid in given["grids"] for point in found[grid].points):
+        elif figure.grids and not any(
+            figure.shows(point) for grid in figure.grids for point in found[grid].points
+        ):
             self._note((*path, "where"), "no point of its grids has these values")
         return figure
 
     def _note(self, path: Path_, text: str) -> None:
         self.problems.append(Problem(self.file, path, text))
+
+
+def _misfits(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Keys of a figure, with what is wrong, that do not go with its kind: it shows grids, probes, models or faults."""
+    name = given.get("kind", "line")
+    kind = KINDS.get(name, OF_GRIDS)
+    for key in kind.needed:
+        if key not in given:
+            yield key, f"is missing ({kind.words} needs its {key})"
+    own = {*kind.needed, *kind.more}
+    every = dict.fromkeys(
+        key for other in (OF_GRIDS, *KINDS.values()) for key in (*other.needed, *other.more)
+    )
+    for key in every:
+        if key in given and key not in own:
+            yield key, f"has no place in {kind.words}"
+    for axis, columns in (("x", kind.x), ("y", kind.y)):
+        column = given[axis]
+        if columns and column not in columns:
+            expected = f"{' or '.join(columns)} and nothing else"
+        elif not columns and OWN_COLUMNS.get(column, name) != name:
+            expected = f"`kind: {OWN_COLUMNS[column]}` for it"
+        else:
+            continue
+        yield axis, f"{column!r} cannot be shown by {kind.words} (expected {expected})"
+    for model in given.get("published", ()):
+        if (shape := given.get("image_shape")) and shape not in MODELS[model]:
+            text = f"{model} does not take images of {shape} (expected {' or '.join(MODELS[model])})"
+            yield "image_shape", text

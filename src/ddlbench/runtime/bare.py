@@ -4,36 +4,54 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-MODULES = {"torch": "ddlbench.workers.torch_worker"}
+from ddlbench.runtime.network_variables import network_variables
+
+MODULES = {  # a framework's name: what trains with it; other names: what else its workers do
+    "torch": "ddlbench.workers.torch_worker",
+    "torch_parameter_server": "ddlbench.workers.torch_parameter_server",
+    "tensorflow": "ddlbench.workers.tensorflow_worker",
+    "tensorflow_parameter_server": "ddlbench.workers.tensorflow_parameter_server",
+    "tensorflow_parameter_server_sync": "ddlbench.workers.tensorflow_parameter_server_sync",
+    "horovod_torch": "ddlbench.workers.horovod_torch_worker",
+    "horovod_tensorflow": "ddlbench.workers.horovod_tensorflow_worker",
+    "mxnet_parameter_server": "ddlbench.workers.mxnet_parameter_server",
+    "torch_collectives": "ddlbench.workers.torch_collectives",
+}
 
 
-def workers_argv(python: str, framework: str) -> list[str]:
-    """The argv of the process from which the framework's workers are forked."""
-    return [python, "-m", "ddlbench.workers.fork_server", MODULES[framework]]
+def workers_argv(python: str, worker: str) -> list[str]:
+    """The argv of the process from which workers are forked; `worker` is a name of MODULES."""
+    return [python, "-m", "ddlbench.workers.fork_server", MODULES[worker]]
 
 
-def workers_environment(inherited: Mapping[str, str], *, threads: int, interface: str) -> dict[str, str]:
-    """The environment variables of workers: our package, its threads, and the interface for Gloo and NCCL.
+def workers_environment(
+    inherited: Mapping[str, str], *, threads: int, interface: str, infiniband_port: str | None = None
+) -> dict[str, str]:
+    """The environment variables of workers: our package, its threads, and the interface to talk over.
 
     The C library keeps what a step has freed: given back to the kernel, it would come back page by page in the next
     one, which costs up to a third of a step, and not always (PyTorch's tuning guide advises such allocators too). It
-    asks for huge pages, with which the first touch of a large batch takes a quarter of the time.
+    asks for huge pages, with which the first touch of a large batch takes a quarter of the time. PyTorch looks for GPUs
+    without starting CUDA, which does not survive that workers are forked.
     """
     kept = {
         name: value
         for name, value in inherited.items()
-        if name in ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
+        if name in ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
     }
-    return kept | {
-        "PYTHONPATH": package_root(),
-        "PYTHONUNBUFFERED": "1",
-        "OMP_NUM_THREADS": str(threads),
-        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-        "MALLOC_MMAP_MAX_": "0",
-        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-        "GLOO_SOCKET_IFNAME": interface,
-        "NCCL_SOCKET_IFNAME": interface,
-    }
+    return (
+        kept
+        | {
+            "PYTHONPATH": package_root(),
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": str(threads),
+            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+            "MALLOC_MMAP_MAX_": "0",
+            "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        }
+        | network_variables(interface, infiniband_port)
+    )
 
 
 def package_root() -> str:

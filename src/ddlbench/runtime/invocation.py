@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 
@@ -13,27 +14,27 @@ from ddlbench.files import write_atomically
 
 @dataclass(frozen=True)
 class Invocation:
-    """One call of Snakemake: the ids of the runs that it wants, when it began, and the process that it is."""
+    """One call of Snakemake: the ids of the runs that it wants, and the process that it is."""
 
     runs: tuple[str, ...]
-    started: float
     pid: int
 
 
 def announce(path: Path | str, runs: Iterable[str]) -> None:
     """Write down, before any job starts, which runs this invocation wants."""
-    write_atomically(path, json.dumps(asdict(Invocation(tuple(sorted(runs)), time(), os.getpid()))))
+    write_atomically(path, json.dumps(asdict(Invocation(tuple(sorted(runs)), os.getpid()))))
 
 
 def invocation(path: Path, run_id: str) -> Invocation:
     """What was announced by the process that this job works for; where nothing was, the run alone."""
     try:
-        announced = Invocation(**json.loads(path.read_text()))
+        told = json.loads(path.read_text())
+        announced = Invocation(tuple(told["runs"]), told["pid"])
     except FileNotFoundError:
         announced = None
     if announced and announced.pid == os.getppid() and run_id in announced.runs:
-        return Invocation(tuple(announced.runs), announced.started, announced.pid)
-    return Invocation((run_id,), time(), os.getpid())
+        return announced
+    return Invocation((run_id,), os.getpid())
 
 
 def stamp(path: Path | str, *, renew: bool) -> str:
@@ -41,6 +42,11 @@ def stamp(path: Path | str, *, renew: bool) -> str:
     if renew or not Path(path).exists():
         write_atomically(path, f"{time()}\n")
     return str(path)
+
+
+def stamped(path: Path) -> datetime:
+    """When a stamp was made or renewed."""
+    return datetime.fromtimestamp(float(path.read_text()), UTC)
 
 
 def clear_locks_of_the_dead(folder: Path | str = ".snakemake") -> None:

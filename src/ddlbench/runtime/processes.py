@@ -4,7 +4,9 @@ import ctypes
 import os
 import signal
 import subprocess
+from collections.abc import Mapping, Sequence
 from time import monotonic, sleep
+from typing import IO
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -18,6 +20,29 @@ def die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_to_its_end(
+    command: Sequence[str],
+    *,
+    stderr: IO[bytes] | int | None = None,
+    variables: Mapping[str, str] = {},
+    descriptors: Sequence[int] = (),
+) -> int:
+    """Run a command that dies with us, with these variables besides ours and these open files; its exit status."""
+    process = subprocess.Popen(
+        command,
+        preexec_fn=die_with_parent,
+        stdin=subprocess.DEVNULL,
+        stderr=stderr,
+        pass_fds=descriptors,
+        env={**os.environ, **variables},
+    )
+    try:
+        return process.wait()
+    finally:
+        process.kill()
+        process.wait()
 
 
 def adopt_orphans(adopt: bool) -> None:

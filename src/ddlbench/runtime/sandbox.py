@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import IO
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.runtime.processes import die_with_parent
+from ddlbench.runtime.processes import run_to_its_end
 
-_PROBE_TIMEOUT_S = 10
+_PROBE_TIMEOUT_S = 10.0
+_OUTER_PROCESSES = "DDLBENCH_OUTER_PROCESSES"  # a descriptor of the /proc around the sandbox
+_OUTER_USER = "DDLBENCH_OUTER_USER"
 
 
 def sandboxed(command: Sequence[str], *, as_root: bool) -> list[str]:
@@ -33,31 +35,52 @@ def sandboxed(command: Sequence[str], *, as_root: bool) -> list[str]:
     ]
 
 
-def run_sandboxed(module: str, arguments: Sequence[str], *, stderr: IO[bytes] | int | None = None) -> int:
+def sandbox_argv(command: Sequence[str], within: Sequence[str] = ()) -> list[str]:
+    """The argv that runs `command` as the first process of a new sandbox, as this user may make one.
+
+    within: words before a command with which it starts as root of some user namespace, where the sandbox is then made.
+    """
+    return [*within, *sandboxed(command, as_root=bool(within) or _may_unshare_as_root())]
+
+
+def run_sandboxed(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    within: Sequence[str] = (),
+    stderr: IO[bytes] | int | None = None,
+) -> int:
     """Run a module of ours in a sandbox until it ends; returns its exit status.
 
-    Raises DdlbenchError where this machine allows no sandbox.
+    within: as of `sandbox_argv`. Raises DdlbenchError where this machine allows no sandbox.
     """
-    check_sandbox()
+    check_sandbox(within)
     command = [sys.executable, "-m", module, *arguments]
-    process = subprocess.Popen(
-        sandboxed(command, as_root=_may_unshare_as_root()),
-        preexec_fn=die_with_parent,
-        stdin=subprocess.DEVNULL,
-        stderr=stderr,
-    )
+    outer = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return process.wait()
+        variables = {_OUTER_PROCESSES: str(outer), _OUTER_USER: f"{os.getuid()}:{os.getgid()}"}
+        argv = sandbox_argv(command, within)
+        return run_to_its_end(argv, stderr=stderr, variables=variables, descriptors=[outer])
     finally:
-        process.kill()
-        process.wait()
+        os.close(outer)
 
 
-def check_sandbox() -> None:
-    """Raise DdlbenchError, with what to do, where this machine allows no sandbox."""
-    argv = sandboxed(["true"], as_root=_may_unshare_as_root())
+def outer_process() -> int:
+    """The id that this process has outside of its sandbox: the outer /proc says what `self` is there."""
+    return int(os.readlink("self", dir_fd=int(os.environ[_OUTER_PROCESSES])))
+
+
+def outer_user() -> tuple[int, int]:
+    """The user and group, as numbered outside of the sandbox, for whom it is."""
+    user, group = map(int, os.environ[_OUTER_USER].split(":"))
+    return user, group
+
+
+def check_sandbox(within: Sequence[str] = (), *, patience_s: float = _PROBE_TIMEOUT_S) -> None:
+    """Raise DdlbenchError, with what to do, where this machine allows no sandbox; within: as of `sandbox_argv`."""
+    argv = sandbox_argv(["true"], within)
     try:
-        answer = subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S)
+        answer = subprocess.run(argv, capture_output=True, text=True, timeout=patience_s)
     except FileNotFoundError as error:
         raise DdlbenchError(
             "unshare is not installed; it comes with the Debian package util-linux"

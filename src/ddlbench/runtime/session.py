@@ -1,15 +1,13 @@
 """One run, inside its sandbox: hosts, links and a worker group, and every repetition that its points still need.
 
-python -m ddlbench.runtime.session JOB.json        (the first process of a sandbox; see `ddlbench.runtime.sweep`)
+python -m ddlbench.runtime.session JOB.json        (the first process of a sandbox, or of a SLURM job; see `sweep`)
 """
 
 import json
-import random
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -18,98 +16,100 @@ from typing import Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
-from ddlbench.measurements.record import step_time_ms
-from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.measurements.store import Store
-from ddlbench.network.hosts import Host
 from ddlbench.network.link import Link
-from ddlbench.network.probe import Measured, Tolerances, verify
-from ddlbench.network.star import Star
-from ddlbench.runtime.bare import workers_argv, workers_environment
-from ddlbench.runtime.fork_server import ForkServer
-from ddlbench.runtime.group import Launch, Message, Timeouts, WorkerGroup
+from ddlbench.network.probe import Tolerances
+from ddlbench.network.sites import Sites
+from ddlbench.plan import point_id
+from ddlbench.runtime.attempts import FAILURE, keep
+from ddlbench.runtime.clock import Clock
+from ddlbench.runtime.group import LackedMemory, Message
+from ddlbench.runtime.launch import Crew, launched
+from ddlbench.runtime.links import Drifted, Links
 from ddlbench.runtime.progress import Progress
+from ddlbench.runtime.remote import NodesTelemetry
+from ddlbench.runtime.roles import worker_of
+from ddlbench.runtime.rounds import PendingPoint, measure_in_rounds
+from ddlbench.runtime.telemetry import Telemetry, Watched, sampled
 
-_RENDEZVOUS_PORT = 29500
-_PRIVATE = Path("/run/ddlbench")
 _TESTED = ("test_loss", "test_accuracy_percent")
-
-
-@dataclass
-class PendingPoint:
-    """A point to measure, and the values (step times) that its repetitions gave so far."""
-
-    point: dict[str, Any]
-    fingerprint: str
-    words: str
-    number: int  # among all points of this invocation, from 1
-    values: list[float]
-    repetitions: int
-    settled: bool = False
-
-    @property
-    def link(self) -> Link | None:
-        """The link that it is measured on, None where no link is used."""
-        if self.point["bandwidth_mbit"] is None:
-            return None
-        return Link(self.point["bandwidth_mbit"], self.point["latency_ms"], self.point["loss_percent"])
-
-    @property
-    def dataset(self) -> str:
-        """The key of its data set: name and image shape."""
-        return f"{self.point['dataset']}-{'x'.join(map(str, self.point['image_shape']))}"
-
-
-@dataclass
-class Clock:
-    """Where the wall time of a session went, in seconds."""
-
-    started: float = field(default_factory=monotonic)
-    launch_s: float = 0.0
-    probe_s: float = 0.0
-    steps_s: float = 0.0
-
-    def as_dict(self) -> dict[str, float]:
-        """The sums, and the whole session's time."""
-        return {
-            "wall_s": monotonic() - self.started,
-            "launch_s": self.launch_s,
-            "probe_s": self.probe_s,
-            "steps_s": self.steps_s,
-        }
+_REPORTED = {  # what members report of their training, and whether it is a time on their host
+    "train_loss": False,
+    "forward_ms": True,
+    "backward_ms": True,
+    "communication_ms": True,
+}
+_OF_AN_ENVIRONMENT = (
+    *("name", "runtime", "sha256", "python_version", "packages"),
+    *("image", "image_id", "sif_sha256", "engine"),
+)
 
 
 class Session:
     """A living worker group on its hosts, and what has been found out about its links."""
 
-    def __init__(self, job: Mapping[str, Any], group: WorkerGroup, star: Star | None, clock: Clock) -> None:
+    def __init__(self, job: Mapping[str, Any], crew: Crew, clock: Clock, stack: ExitStack) -> None:
         self.job = job
-        self.group = group
-        self.star = star
+        self.crew = crew
+        self.star = star = crew.star
         self.clock = clock
+        self.is_connected = False
+        self.is_cold = True  # nothing was trained yet by this group
+        self._of_telemetry = stack.enter_context(ExitStack())
+        self.telemetry = self._watch()
         self.store = Store(job["store"])
         self.dilation: float = job["placement"]["dilation"]
-        self.tolerances = Tolerances(**job["tolerances"])
-        self.verified: dict[Link, Measured] = {}
-        self.shaped: Link | None = None
+        self.links: Links | None = None
+        if star:
+            tolerances, recheck_s = Tolerances(**job["tolerances"]), job["measure"]["recheck_s"]
+            self.links = Links(star, tolerances, recheck_s=recheck_s, clock=clock)
+        self.kept: list[tuple[float, Path]] = []  # when, in seconds of the session
         points = [each["point"] for each in job["points"]]
         self.models = [
             (name, list(shape))
             for name, shape in sorted({(point["model"], tuple(point["image_shape"])) for point in points})
         ]
 
-    def connect(self) -> None:
-        """Have the workers make connections and models, while the links are open."""
-        if self.star and self.shaped:
-            self.star.shape(None)
-        self.group.connect(self.models)
+    def connect(self, runtime: str | None = None, *, anew: bool = False) -> None:
+        """Have the workers make connections and models, while the links are open.
+
+        New workers replace those that cannot make new connections, are in another runtime, or have died (`anew`).
+        """
+        runtime = runtime or self.crew.runtime
+        anew = anew or runtime != self.crew.runtime
+        if self.links:
+            self.links.open()
+        if self.is_connected and (anew or not all(each["reconnects"] for each in self.crew.group.ready)):
+            self._of_telemetry.close()
+            self.crew.renew(runtime)
+            self.is_cold = True
+            self.telemetry = self._watch()
+        self.crew.group.connect(self.models)
+        self.is_connected = True
+
+    def _watch(self) -> Telemetry | NodesTelemetry | None:
+        """Have the hosts watched that the group is on now; the role of a host is that of its first process."""
+        namespaces = self.star.namespaces if self.star else [None] * len(self.crew.hosts)
+        pids: dict[int, list[int]] = {}
+        roles: dict[int, str] = {}
+        for member, pid in zip(self.crew.members, self.crew.group.pids(), strict=True):
+            pids.setdefault(member.host, []).append(pid)
+            roles.setdefault(member.host, member.role)
+        gpus = dict(enumerate(share.uuid for share in self.crew.gpus))
+        watched = [
+            Watched(self.crew.hosts[host].name, roles[host], namespaces[host], pids[host], gpu=gpus.get(host))
+            for host in sorted(pids)
+        ]
+        watch = self.crew.nodes.sampled if self.crew.nodes else sampled
+        return self._of_telemetry.enter_context(watch(self.job, watched, self.clock))
 
     def measure(self, pending: PendingPoint) -> dict[str, Any]:
         """Measure one repetition of a point and keep it; returns the record."""
         point = pending.point
         started = datetime.now(UTC)
+        if point["runtime"] != self.crew.runtime:
+            self.connect(point["runtime"])
         link, is_new = self._shape(pending.link)
-        prepared = self._prepared(pending)
         record: dict[str, Any] = {
             "schema": 1,
             "fingerprint": pending.fingerprint,
@@ -121,32 +121,52 @@ class Session:
             "threads": self.job["placement"]["hosts"][0]["threads"],
             "warmup_steps": 0,
             "link": None,
+            "telemetry": None,
             "provenance": {
                 "dataset": self.job["datasets"][pending.dataset]["provenance"],
-                "environment": self.job["environment"],
+                "environment": {
+                    key: value
+                    for key, value in self.job["environments"][point["runtime"]].items()
+                    if key in _OF_AN_ENVIRONMENT
+                },
                 "code": self.job["code"],
-                "hosts": [self.job["facts"]] * point["workers"],
+                "hosts": self.crew.facts,
+                **({"slurm": self.crew.nodes.provenance} if self.crew.nodes else {}),
+                **({"gpus": self._gpus()} if self.job["devices"] == "gpu" else {}),
                 "fabric": point["fabric"],
                 "backend": self.star.backend.name if self.star else None,
             },
         }
-        if all(answer["fits"] for answer in prepared):
-            warmup_steps = self.job["measure"]["warmup_steps"] if is_new else 0
-            record |= {"link": link, "warmup_steps": warmup_steps}
-            record |= self._trained(pending, warmup_steps)
-            record["parameter_count"] = prepared[0]["parameter_count"]
-        else:
-            record |= self._not_fitting(prepared)
+        try:
+            record |= self._repetition(pending, link, is_new)
+        except LackedMemory as error:
+            record |= _gap(str(error))
+            self.connect(anew=True)
         record["ended"] = datetime.now(UTC).isoformat()
-        if self.star:
-            self.star.backend.check()
-        self.store.add(record)
+        self._confirm(record)
+        path = keep(record, self.store, Path(self.job["logs"]), self.job["attempt"])
+        self.kept.append((self.clock.now_s(), path))
         return record
+
+    def _repetition(self, pending: PendingPoint, link: dict[str, Any] | None, is_new: bool) -> dict[str, Any]:
+        """Train, if the point fits into the hosts' memory; what the record says of it."""
+        prepared = self._prepared(pending)
+        if not all(answer["fits"] for answer in prepared):
+            return self._not_fitting(prepared)
+        warmup_steps = self.job["measure"]["warmup_steps"] if is_new or self.is_cold else 0
+        self.is_cold = False
+        counts = (each["parameter_count"] for each in prepared if "parameter_count" in each)
+        return {
+            "link": link,
+            "warmup_steps": warmup_steps,
+            **self._trained(pending, warmup_steps),
+            "parameter_count": next(counts),
+        }
 
     def _prepared(self, pending: PendingPoint) -> list[Message]:
         """Hand the point to the workers, each of which tries a step by itself."""
         began = monotonic()
-        prepared = self.group.prepare(pending.point, pending.point["seed"] + pending.repetitions)
+        prepared = self.crew.group.prepare(pending.point, pending.point["seed"] + pending.repetitions)
         if all(answer["fits"] for answer in prepared):
             self.clock.steps_s += monotonic() - began
         return prepared
@@ -154,80 +174,96 @@ class Session:
     def _trained(self, pending: PendingPoint, warmup_steps: int) -> dict[str, Any]:
         began = monotonic()
         if warmup_steps:
-            self.group.train(warmup_steps)
+            self.crew.group.train(warmup_steps)
         total = self._training_steps(pending)
-        reports = self.group.train(total or 1, from_fresh=True)
-        times_ms = [report["step_times_ms"] for report in reports]
+        if self.telemetry:
+            self.telemetry.begin(point_id(pending.point), pending.repetitions)
+        reports = self.crew.group.train(total or 1, from_fresh=True)
+        times_ms = _by_worker(reports)
         if total is None and (more := self._affordable_steps(max(first for first, *_ in times_ms)) - 1) > 0:
-            reports = self.group.train(more)
-            times_ms = [
-                first + report["step_times_ms"] for first, report in zip(times_ms, reports, strict=True)
-            ]
+            reports = self.crew.group.train(more)
+            times_ms = [first + later for first, later in zip(times_ms, _by_worker(reports), strict=True)]
+        telemetry = self.telemetry.end(len(times_ms[0])) if self.telemetry else None
         self.clock.steps_s += monotonic() - began
-        ends = self.group.conclude(evaluate=pending.point["epochs"] > 0)
-        hashes = [end["parameters_sha256"] for end in ends]
-        if len(set(hashes)) > 1:
+        ends = self.crew.group.conclude(evaluate=pending.point["epochs"] > 0)
+        hashes = [end["parameters_sha256"] for end in ends if "parameters_sha256" in end]
+        if len(set(hashes)) > 1 and self.job["synchronous"]:
             raise DdlbenchError(
                 f"{pending.words}: the ranks' parameters differ after synchronous training: {hashes}"
             )
         return {
             "status": "measured",
             "reason": None,
+            "synchronous": self.job["synchronous"],
             "step_times_ms": times_ms,
-            "metrics": self._metrics(reports) | {key: ends[0].get(key) for key in _TESTED},
+            "telemetry": telemetry,
+            "metrics": self._metrics(reports)
+            | {key: _first(ends, key) for key in _TESTED}
+            | {"startup_s": self.crew.startup_s},
             "parameters_sha256": hashes,
-            "parameters_identical": True,
+            "parameters_identical": len(set(hashes)) == 1,
         }
 
     def _metrics(self, reports: list[Message]) -> dict[str, float | None]:
         """What the ranks report, averaged over them; times as they would be without dilation."""
-        metrics: dict[str, float | None] = {"train_loss": _mean([report["train_loss"] for report in reports])}
-        for name in ("forward_ms", "backward_ms", "communication_ms"):
-            values = [report[name] for report in reports if report[name] is not None]
-            metrics[name] = _mean(values) / self.dilation if values else None
+        metrics: dict[str, float | None] = {}
+        for name, per_host_time in _REPORTED.items():
+            values = [report[name] for report in reports if report.get(name) is not None]
+            metrics[name] = _mean(values) / (self.dilation if per_host_time else 1) if values else None
         return metrics
 
-    def _not_fitting(self, prepared: list[Message]) -> dict[str, Any]:
-        hosts = [
-            host["name"]
-            for host, answer in zip(self.job["placement"]["hosts"], prepared, strict=True)
-            if not answer["fits"]
-        ]
-        memory_gb = self.job["placement"]["hosts"][0]["memory_bytes"] / 2**30
-        whose = "this machine's share" if self.job["placement"]["memory_reduced"] else "the study's host"
+    def _gpus(self) -> dict[str, Any]:
+        """Each worker's GPU, where it is this machine's; how many workers are on one; the libraries there."""
         return {
-            "status": "does_not_fit",
-            "reason": f"does not fit into {memory_gb:.3g} GB ({whose}) on {', '.join(hosts)}",
-            "step_times_ms": [],
-            "metrics": {},
-            "parameter_count": None,
-            "parameters_sha256": [],
-            "parameters_identical": None,
+            "of_workers": [asdict(share) for share in self.crew.gpus],
+            "workers_per_gpu": max((share.workers for share in self.crew.gpus), default=1),
+            "versions": self.crew.group.ready[0]["versions"],
         }
 
-    def _shape(self, link: Link | None) -> tuple[dict[str, Any] | None, bool]:
+    def _not_fitting(self, prepared: list[Message]) -> dict[str, Any]:
+        members = zip(self.crew.members, prepared, strict=True)
+        hosts = [self.crew.hosts[member.host].name for member, answer in members if not answer["fits"]]
+        memory_gb = self.job["placement"]["hosts"][0]["memory_bytes"] / 2**30
+        whose = "this machine's share" if self.job["placement"]["memory_reduced"] else "the study's host"
+        what = f"{memory_gb:.3g} GB ({whose})"
+        if self.job["devices"] == "gpu":
+            least = min((share.memory_bytes for share in self.crew.gpus), default=None)
+            what = f"{'its GPU' if least is None else f'{least / 2**30:.3g} GB of its GPU'} or {what}"
+        return _gap(f"does not fit into {what} on {', '.join(hosts)}")
+
+    def _shape(self, link: Link | Sites | None) -> tuple[dict[str, Any] | None, bool]:
         """Give the hosts their link, and see to it that it is what it should be; tells whether it is new.
 
         After a lossy link connections are made anew: what packet loss has taught TCP would slow it down for minutes.
         """
-        if self.star is None or link is None:
+        if self.star is None or self.links is None or link is None:
             return None, False
-        is_new = link != self.shaped
-        if is_new:
-            if self.shaped is not None and self.shaped.loss_percent > 0:
-                self.connect()
-            self.star.shape(link)
-            self.shaped = link
-        if link not in self.verified:
-            began = monotonic()
-            self.verified[link] = verify(self.star, link, self.tolerances)
-            self.clock.probe_s += monotonic() - began
+        is_new = link != self.links.made
+        if is_new and self.links.made is not None and self.links.made.is_lossy:
+            self.connect()
         return {
             "asked": link.as_dict(),
-            "measured": self.verified[link].as_dict(),
+            "measured": self.links.make(link),
+            "rechecked": None,
             "backend": self.star.backend.name,
             "congestion_control": self.job["congestion_control"],
         }, is_new
+
+    def _confirm(self, record: dict[str, Any]) -> None:
+        """See to it that the link is still what it was; what cannot be sure of its link does not count.
+
+        Such a repetition is not simply measured again: what has changed a link, and is not a busy moment, which the
+        check has waited for, will do so again, and must be found by a person.
+        """
+        if self.links is None or record["link"] is None:
+            return
+        try:
+            record["link"]["rechecked"] = self.links.check()
+        except Drifted:
+            for when_s, path in self.kept:
+                if when_s > self.links.right_at_s:
+                    self.store.withdraw(path, "a link has drifted before it was checked again")
+            raise
 
     def _training_steps(self, pending: PendingPoint) -> int | None:
         """The steps of a whole training; None where only times are measured."""
@@ -244,103 +280,44 @@ class Session:
         return int(max(measure["min_steps"], min(measure["max_steps"], affordable)))
 
 
-def sweep(session: Session, pending: list[PendingPoint], progress: Progress) -> None:
-    """Measure the points in rounds until the stop rule is content with every point.
-
-    A round takes the links in random order, and on each its points in random order. As a new link costs warm-up steps,
-    it begins with the link on which the last one ended; so a slow drift of the machine favours no link either.
-    """
-    order = random.Random(session.job["measure"]["seed"])
-    last: Link | None = None
-    while todo := [each for each in pending if not each.settled]:
-        order.shuffle(todo)
-        links = list(dict.fromkeys(each.link for each in todo))
-        links.sort(key=lambda link: link != last)
-        for each in sorted(todo, key=lambda each: links.index(each.link)):
-            try:
-                record = session.measure(each)
-            except DdlbenchError as error:
-                raise DdlbenchError(f"{each.words}, repetition {each.repetitions + 1}: {error}") from error
-            each.repetitions += 1
-            if record["status"] == "measured":
-                each.values.append(step_time_ms(record) or 0.0)
-            measured = record["status"] == "measured"
-            each.settled = not measured or not needs_repetition(each.values, session.job["measure"])
-            progress.report(each.number, each.words, record, left_here=_repetitions_left(session, pending))
-            last = each.link
-
-
-def _repetitions_left(session: Session, pending: list[PendingPoint]) -> int:
-    """How many more there will be at least: up to the minimum, and one for each point whose interval is too wide."""
-    minimum = session.job["measure"]["min_repetitions"]
-    return sum(max(1, minimum - each.repetitions) for each in pending if not each.settled)
+def _gap(reason: str) -> dict[str, Any]:
+    """What the record of a point says that its hosts' memory is too small for."""
+    return {
+        "status": "does_not_fit",
+        "reason": reason,
+        "step_times_ms": [],
+        "metrics": {},
+        "parameter_count": None,
+        "parameters_sha256": [],
+        "parameters_identical": None,
+    }
 
 
 def run(job: Mapping[str, Any]) -> None:
     """Do what the job says. Raises DdlbenchError; all that was measured before is kept."""
     clock = Clock()
-    hosts = [Host(**{**host, "cores": tuple(host["cores"])}) for host in job["placement"]["hosts"]]
     pending = [PendingPoint(**each) for each in job["points"]]
     progress = Progress(**job["progress"])
-    logs = Path(job["logs"])
-    progress.say(f"starting {len(hosts)} worker{'s' * (len(hosts) > 1)} ({job['run']})")
-    emulated = job["fabric"] == "emulated"
-    with ExitStack() as stack:
-        argv = workers_argv(job["python"], job["framework"])
-        environment = workers_environment(
-            job["inherited"], threads=hosts[0].threads, interface="eth0" if emulated else "lo"
-        )
-        server = stack.enter_context(ForkServer(argv, environment, log=logs / "fork_server.log"))
-        star = None
-        if emulated:
-            star = stack.enter_context(_star(job, hosts))
-        else:
-            _raise_loopback()
-        timeouts = Timeouts(**job["timeouts"])
-        address = hosts[0].address if star else "127.0.0.1"
-        launches = [
-            Launch(host, star.namespaces[rank] if star else None, logs / f"rank{rank}.log")
-            for rank, host in enumerate(hosts)
-        ]
-        jobs = [
-            {
-                "rank": rank,
-                "world_size": len(hosts),
-                "threads": host.threads,
-                "core_share": host.core_share,
-                "devices": job["devices"],
-                "rendezvous": f"{address}:{_RENDEZVOUS_PORT}",
-                "timeout_s": timeouts.prepare_s + timeouts.step_s,
-                "datasets": {key: dataset["path"] for key, dataset in job["datasets"].items()},
-            }
-            for rank, host in enumerate(hosts)
-        ]
-        check = star.backend.check if star else lambda: None
-        group = stack.enter_context(
-            WorkerGroup(server, launches, jobs, control=_PRIVATE / "control", timeouts=timeouts, check=check)
-        )
-        server.close()
-        session = Session(job, group, star, clock)
+    progress.say(f"starting {job['workers']} worker{'s' * (job['workers'] > 1)} ({job['run']})")
+    datasets = {key: dataset["path"] for key, dataset in job["datasets"].items()}
+    told = {"datasets": datasets, "strategy": job["strategy"]}
+    with launched(job, worker_of(job["framework"], job["strategy"]), told) as crew, ExitStack() as stack:
+        session = Session(job, crew, clock, stack)
         session.connect()
         clock.launch_s = monotonic() - clock.started
-        sweep(session, pending, progress)
-    write_atomically(logs / "session.json", json.dumps(clock.as_dict()) + "\n")
+        measure_in_rounds(session, pending, progress)
+    watched = session.telemetry
+    where_time_went = {**clock.as_dict(), "telemetry": watched and watched.costs}
+    write_atomically(Path(job["logs"]) / "session.json", json.dumps(where_time_went) + "\n")
 
 
-def _star(job: Mapping[str, Any], hosts: list[Host]) -> Star:
-    return Star(
-        [host.address for host in hosts],
-        congestion_control=job["congestion_control"],
-        dilation=job["placement"]["dilation"],
-    )
+def _by_worker(reports: list[Message]) -> list[list[float]]:
+    """The step times of each worker; a member reports those of one, of several or of none."""
+    return [times for report in reports for times in report["step_times_ms"]]
 
 
-def _raise_loopback() -> None:
-    """Set up the sandbox's own loopback interface, which is down at first."""
-    from pyroute2 import IPRoute
-
-    with IPRoute() as network:
-        network.link("set", index=1, state="up")
+def _first(answers: list[Message], key: str) -> Any:
+    return next((each[key] for each in answers if key in each), None)
 
 
 def _mean(values: list[float]) -> float:
@@ -350,12 +327,11 @@ def _mean(values: list[float]) -> float:
 def main(job_path: str) -> int:
     """Run the job; an error is told in words, and its exit code returned."""
     job = json.loads(Path(job_path).read_text())
-    # A file system of our own for sockets, gone with the sandbox.
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
     try:
         run(job)
     except DdlbenchError as error:
         print(f"run {job['run']}: {error}", file=sys.stderr, flush=True)
+        write_atomically(Path(job["logs"]) / FAILURE, f"{error}\n")
         return error.exit_code
     return 0
 

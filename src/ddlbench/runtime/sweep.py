@@ -8,14 +8,14 @@ others find theirs in the store (see `ddlbench.runtime.invocation`).
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ddlbench import modules
 from ddlbench.datasets.arrays import check
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
@@ -24,25 +24,21 @@ from ddlbench.measurements.record import step_time_ms
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.measurements.store import Store, fingerprint
 from ddlbench.network.hosts import Placement
-from ddlbench.plan import Plan, Point, Run, words
-from ddlbench.runtime.invocation import Invocation, invocation
-from ddlbench.runtime.placement import placement
-from ddlbench.runtime.processes import die_with_parent
+from ddlbench.plan import Plan, Point, Run, Status, words
+from ddlbench.plan.catalogue import STRATEGIES
+from ddlbench.runtime import engines
+from ddlbench.runtime.attempts import FAILURE, attempt
+from ddlbench.runtime.failed_environments import NO_ENVIRONMENT
+from ddlbench.runtime.invocation import Invocation, invocation, stamped
+from ddlbench.runtime.launch import is_on_nodes
+from ddlbench.runtime.materials import Materials, description_files, readable
+from ddlbench.runtime.placement import code_of, members_of, placement
+from ddlbench.runtime.podman import user_namespace
+from ddlbench.runtime.processes import die_with_parent, run_to_its_end
 from ddlbench.runtime.sandbox import run_sandboxed
+from ddlbench.runtime.slurm import how_it_ended
 
-# What decides how a point is measured; other code may change without a measurement becoming another.
-MEASURING_CODE = modules.files(*modules.MEASURING)
-
-
-@dataclass(frozen=True)
-class Materials:
-    """What a run is made from: the environment's description file, and each data set's file by its key.
-
-    A run that cannot be measured here needs none of them.
-    """
-
-    environment: Path | None
-    datasets: Mapping[str, Path]
+SESSION = "ddlbench.runtime.session"
 
 
 def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path, logs: Path) -> None:
@@ -53,11 +49,13 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     die_with_parent()
     started = datetime.now(UTC)
     results = Path(plan.settings["results"])
-    desk = _Desk(plan, materials, Store(results / "store"))
     run = plan.run(run_id)
+    desk = _Desk(plan, run, materials, Store(results / "store"))
     call = invocation(results / ".invocation.json", run_id)
     if plan.settings["fresh"]:
-        desk.start_afresh(run, datetime.fromtimestamp(call.started, UTC))
+        desk.start_afresh(
+            run, stamped(results / ".fresh")
+        )  # also in a retry, which goes on from the first try
     if any(desk.is_pending(point, run) for point in run.points):
         desk.measure([plan.run(wanted) for wanted in call.runs], run, call, logs)
     entries = [desk.entry(point, run) for point in run.points]
@@ -78,8 +76,8 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
         inputs={
             "measurement": [path for entry in entries for path in entry["measurements"]],
             "dataset": sorted(set(materials.datasets.values())),
-            "environment": [materials.environment] if materials.environment else [],
-            "code": MEASURING_CODE,
+            "environment": materials.descriptions,
+            "code": code_of(run),
         },
         parameters={
             "run": run.id,
@@ -93,13 +91,14 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
 class _Desk:
     """What is known about points while a run is being prepared: fingerprints, placements, what the store holds."""
 
-    def __init__(self, plan: Plan, materials: Materials, store: Store) -> None:
+    def __init__(self, plan: Plan, run: Run, materials: Materials, store: Store) -> None:
         self.plan = plan
         self.materials = materials
         self.store = store
         self.facts = facts.gather()
-        self.code = provenance.code_version(MEASURING_CODE)
-        self.environment = json.loads(materials.environment.read_text()) if materials.environment else {}
+        self._files = code_of(run)
+        self.code = provenance.code_version(self._files)
+        self.environments, self.without = materials.described()
         self.datasets = {key: _dataset(key, path) for key, path in materials.datasets.items()}
         self._fingerprints: dict[tuple[Point, str], str] = {}
 
@@ -114,19 +113,34 @@ class _Desk:
         return self._fingerprints[point, run.id]
 
     def _fingerprint(self, point: Point, run: Run) -> str:
+        placed = self.placement(run)
         return fingerprint(
             point.as_dict(),
             measure=self.plan.settings["measure"],
-            dilation=self.placement(run).dilation,
-            environment_sha256=self.environment["sha256"],
+            dilation=placed.dilation,
+            environment_sha256=self.environments[point.runtime]["sha256"],
             code_sha256=self.code["sha256"],
             dataset_sha256=self.datasets[point.dataset_key]["provenance"]["sha256"],
             machine=self.facts,
+            gpus=self._gpus(point, placed),
         )
+
+    def _gpus(self, point: Point, placed: Placement) -> list[str]:
+        """What GPUs determine of a measurement: each worker's, and how many share it; on nodes, those of this one."""
+        if point.devices != "gpu":
+            return []
+        of_workers = [f"{share.name}, {share.workers} on it" for share in placed.gpus]
+        return of_workers or list(self.facts["gpus"] or ["unknown"])
+
+    def status(self, point: Point) -> Status:
+        """Whether the point can be measured, and if not, why not; without its environment or runtime nothing can."""
+        status = self.plan.status(point)
+        without = self.without.get(point.runtime)
+        return Status(NO_ENVIRONMENT, without) if without and not status.reason else status
 
     def is_pending(self, point: Point, run: Run) -> bool:
         """Whether the stop rule asks for another repetition of a point that can be measured."""
-        if self.plan.status(point).name != "measurable":
+        if self.status(point).name != "measurable":
             return False
         records = [record for _, record in self.store.measurements(self.fingerprint(point, run))]
         if any(record["status"] == "does_not_fit" for record in records):
@@ -136,11 +150,12 @@ class _Desk:
     def start_afresh(self, run: Run, when: datetime) -> None:
         """Leave out, from now on, what was measured of these points before `when`."""
         for point in run.points:
-            self.store.start_afresh(self.fingerprint(point, run), when)
+            if self.status(point).name == "measurable":
+                self.store.start_afresh(self.fingerprint(point, run), when)
 
     def entry(self, point: Point, run: Run) -> dict[str, Any]:
         """What the manifest says of a point."""
-        status = self.plan.status(point)
+        status = self.status(point)
         entry = {
             "id": point.id,
             "point": point.as_dict(),
@@ -170,6 +185,7 @@ class _Desk:
         missing = [
             (point, each)
             for each in wanted
+            if self._can_count(each)
             for point in each.points
             if point.dataset_key in self.datasets and self.is_pending(point, each)
         ]
@@ -183,17 +199,47 @@ class _Desk:
             and self.placement(each).dilation == here.dilation
         }
         elsewhere = sum(max(1, self._lacking(key)) for key in numbers if key not in mine)
+        runtimes = list(dict.fromkeys(point.runtime for point in mine.values()))
+        engines.check({name: self.environments[name] for name in runtimes})
         settings = self.plan.settings
+        started = datetime.now(UTC)
         job = {
             "run": run.id,
-            **{key: run.group[key] for key in ("framework", "fabric", "devices", "congestion_control")},
+            **{
+                key: run.group[key]
+                for key in (
+                    *("framework", "strategy", "workers", "fabric", "devices"),
+                    *("congestion_control", "sites"),
+                )
+            },
+            "synchronous": STRATEGIES[str(run.group["strategy"])].is_synchronous,
+            "members": [asdict(each) for each in members_of(run)],
             "placement": asdict(here),
-            "python": self.environment["python"],
-            "environment": {key: self.environment[key] for key in ("name", "sha256", "packages")},
+            "runtime": next(iter(mine.values())).runtime,
+            "environments": {name: self.environments[name] for name in runtimes},
+            "readable": readable(settings["datasets"], self.materials.datasets.values()),
             "code": self.code,
             "facts": self.facts,
             "datasets": self.datasets,
-            "points": [
+            **{key: dict(settings[key]) for key in ("measure", "timeouts", "tolerances", "interfaces")},
+            "telemetry": {
+                **settings["telemetry"],
+                "started": started.isoformat(),
+                "folder": str(self._telemetry(run) / f"{started:%Y%m%dT%H%M%S.%fZ}"),
+            },
+            "store": str(self.store.root),
+            "logs": str(logs.resolve()),
+            "inherited": dict(os.environ),
+            "progress": {"points": len(numbers), "elsewhere": elsewhere},
+        }
+        within = user_namespace({name: self.environments[name] for name in runtimes})
+        path = logs / "job.json"
+        with attempt(
+            logs,
+            lambda text: print(f"run {run.id}: {text}", file=sys.stderr, flush=True),
+            has_measured=partial(self._has_measured, mine),
+        ) as current:
+            points = [  # what the store has now: nobody else adds to it any more
                 {
                     "point": point.as_dict(),
                     "fingerprint": key,
@@ -202,22 +248,27 @@ class _Desk:
                     **self._so_far(key),
                 }
                 for key, point in mine.items()
-            ],
-            **{key: dict(settings[key]) for key in ("measure", "timeouts", "tolerances")},
-            "store": str(self.store.root),
-            "logs": str(logs),
-            "inherited": dict(os.environ),
-            "progress": {"points": len(numbers), "elsewhere": elsewhere},
-        }
-        path = logs / "job.json"
-        write_atomically(path, json.dumps(job))
-        status = run_sandboxed("ddlbench.runtime.session", [str(path)], stderr=sys.stderr.fileno())
-        if status != 0:
-            kept = sum(not self.is_pending(point, run) for point in run.points)
-            raise DdlbenchError(
-                f"run {run.id} failed (exit status {status}); {kept} of its {len(run.points)} points are done, and "
-                f"every complete repetition is kept.\n  Logs: {logs}\n  The same command starts again where it stopped."
-            )
+            ]
+            write_atomically(path, json.dumps({**job, "attempt": current, "points": points}))
+            if status := _run_session(run, path, within):
+                raise DdlbenchError(self._failure(run, status, logs))
+
+    def _failure(self, run: Run, status: int, logs: Path) -> str:
+        kept = sum(not self.is_pending(point, run) for point in run.points)
+        told = ""
+        if job := os.environ.get("SLURM_JOB_ID"):  # what the session prints is on its node
+            why, state = logs / FAILURE, how_it_ended(job)
+            told += f"\n  {why.read_text().strip()}" if why.exists() else ""
+            told += f"\n  SLURM says of its job {job}: {state}" if state != "RUNNING" else ""
+        return (
+            f"run {run.id} failed (exit status {status}); {kept} of its {len(run.points)} points are done, and "
+            f"every complete repetition is kept.{told}\n  Logs: {logs}\n"
+            "  The same command starts again where it stopped."
+        )
+
+    def _telemetry(self, run: Run) -> Path:
+        """Where the telemetry of a run lies, a folder for each time that it was started."""
+        return Path(self.plan.settings["results"]) / "telemetry" / run.study / run.id
 
     def _take_datasets_of(self, wanted: Iterable[Run]) -> None:
         """Make use of the data sets of other runs too, as far as they lie beside those of this one."""
@@ -227,8 +278,18 @@ class _Desk:
             if provenance.sidecar_path(folder / f"{key}.npz").is_file():
                 self.datasets[key] = _dataset(key, folder / f"{key}.npz")
 
+    def _can_count(self, run: Run) -> bool:
+        """Whether what is measured of a run is known here: that of other workers is kept under their hashes."""
+        needed = description_files(self.plan.measurable_points(run.id))
+        return needed.items() <= self.materials.environments.items() and code_of(run) == self._files
+
     def _lacking(self, key: str) -> int:
         return int(self.plan.settings["measure"]["min_repetitions"]) - len(self.store.measurements(key))
+
+    def _has_measured(self, keys: Iterable[str], since: datetime) -> bool:
+        """Whether anything that is kept under these fingerprints was measured since a moment."""
+        starts = (record["started"] for key in keys for _, record in self.store.measurements(key))
+        return any(datetime.fromisoformat(started) >= since for started in starts)
 
     def _so_far(self, key: str) -> dict[str, Any]:
         records = [record for _, record in self.store.measurements(key)]
@@ -236,6 +297,18 @@ class _Desk:
             max((record["repetition"] for record in records), default=-1) + 1
         )  # its seed is not used yet
         return {"values": _values(records), "repetitions": upcoming}
+
+
+def _run_session(run: Run, job: Path, within: Sequence[str]) -> int:
+    """Run the session of a job: in a sandbox, or among the nodes of the SLURM job that we are in; its exit status.
+
+    within: the words that enter the user namespace which the sandbox is to be made in.
+    """
+    stderr = sys.stderr.fileno()
+    (job.parent / FAILURE).unlink(missing_ok=True)
+    if is_on_nodes(str(run.group["fabric"])):
+        return run_to_its_end([sys.executable, "-m", SESSION, str(job)], stderr=stderr)
+    return run_sandboxed(SESSION, [str(job)], within=within, stderr=stderr)
 
 
 def _values(records: Iterable[Mapping[str, Any]]) -> list[float]:

@@ -3,8 +3,9 @@
     python -m ddlbench.workers.fork_server MODULE
 
 Each line of its input is a worker to start, in JSON: rank, control (its socket), the host that it belongs to
-(namespace: a path or null, cores, memory_bytes), and log. It is answered by the worker's process id. The worker is not
-our child but our supervisor's, which collects orphans, so that its end is seen there.
+(namespace: a path or null, cores, memory_bytes), variables (environment variables of its own), and log. It is answered
+by the worker's process id. The worker is not our child but our supervisor's, which collects orphans, so that its end is
+seen there.
 """
 
 import ctypes
@@ -52,12 +53,15 @@ def fork_orphan() -> int:
 
 
 def become(order: dict[str, Any]) -> None:
-    """Make this process one of its host: log, session, network namespace, cores and memory limit."""
+    """Make this process one of its host: log, variables, session, network namespace, cores and memory limit."""
     log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, standard in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(descriptor, standard)
-    os.closerange(3, max(nothing, log) + 1)
+    # No others: a library that has one open would close whatever has taken its number.
+    for opened in (nothing, log):
+        os.close(opened)
+    os.environ.update(order["variables"])
     _libc.prctl(_PR_SET_NAME, f"ddlbench-rank{order['rank']}".encode(), 0, 0, 0)
     os.setsid()  # a session of its own is a fair share of a core that hosts divide between them
     if order["namespace"]:

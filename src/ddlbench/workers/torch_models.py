@@ -1,77 +1,87 @@
 """The models of the studies in PyTorch. `MODELS` maps a model's name to how it is made for an image shape (h, w, c)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
+import numpy as np
+import torch
 from torch import nn
 
-Shape = tuple[int, int, int]
+from ddlbench.workers.architectures import (
+    ARCHITECTURES,
+    AdaptiveAveragePool,
+    BatchNorm,
+    Conv,
+    Dense,
+    Dropout,
+    Flatten,
+    Layer,
+    Layers,
+    MaxPool,
+    ReLU,
+    Residual,
+    Shape,
+    layers,
+)
 
 
-def mlp(shape: Shape) -> nn.Module:
-    """Fully connected, 784-128-64-10 on 28x28x1 (zhao2016; MXNet's example network for MNIST)."""
-    height, width, channels = shape
-    return nn.Sequential(
-        nn.Flatten(),
-        *(nn.Linear(height * width * channels, 128), nn.ReLU()),
-        *(nn.Linear(128, 64), nn.ReLU()),
-        nn.Linear(64, 10),
-    )
+class Sum(nn.Module):
+    """A residual: what its body and its shortcut make of the same input."""
+
+    def __init__(self, body: nn.Module, shortcut: nn.Module) -> None:
+        super().__init__()
+        self.body, self.shortcut = body, shortcut
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.body(inputs) + self.shortcut(inputs)
 
 
-def conv1(shape: Shape) -> nn.Module:
-    """LeNet-5's first convolution and its dense layers: one convolution, more weights than conv2 (zhao2016)."""
-    return nn.Sequential(
-        nn.ZeroPad2d(2),  # 28x28 becomes LeNet's 32x32
-        *(nn.Conv2d(shape[2], 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        nn.Flatten(),
-        *(nn.Linear(6 * 14 * 14, 120), nn.ReLU()),
-        *(nn.Linear(120, 84), nn.ReLU()),
-        nn.Linear(84, 10),
-    )
+def build(name: str, shape: Shape, *, dropout: bool = False) -> nn.Module:
+    """The model `name` for images [n, c, h, w] of `shape`; its parameters are in the canonical order."""
+    return sequence(layers(name, shape, dropout=dropout))
 
 
-def conv2(shape: Shape) -> nn.Module:
-    """LeNet-5: C1 6@5x5, S2, C3 16@5x5, S4, dense (zhao2016, section III.B)."""
-    return nn.Sequential(
-        nn.ZeroPad2d(2),
-        *(nn.Conv2d(shape[2], 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        nn.Flatten(),
-        *(nn.Linear(400, 120), nn.ReLU()),
-        *(nn.Linear(120, 84), nn.ReLU()),
-        nn.Linear(84, 10),
-    )
+MODELS: Mapping[str, Callable[[Shape], nn.Module]] = {name: partial(build, name) for name in ARCHITECTURES}
 
 
-def cnn(shape: Shape) -> nn.Module:
-    """Two convolutions with max-pooling, flattened to 800, dense 500, dense 10 (pani2020, section III.B)."""
-    return nn.Sequential(
-        *(nn.Conv2d(shape[2], 20, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(20, 50, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        nn.Flatten(),
-        *(nn.Linear(800, 500), nn.ReLU()),
-        nn.Linear(500, 10),
-    )
+def sequence(layers: Layers) -> nn.Module:
+    """Layers one after another."""
+    return nn.Sequential(*map(module, layers))
 
 
-def keras_sequential(shape: Shape) -> nn.Module:
-    """Three 3x3 convolutions of 32, 64 and 64 filters: 56,320 parameters on 32x32x3 (anwar2021, section 6.1).
+def module(layer: Layer) -> nn.Module:
+    """A layer in PyTorch's words."""
+    match layer:
+        case Conv(inputs, outputs, kernel, stride, padding, bias):
+            return nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=bias)
+        case BatchNorm(channels, epsilon, momentum):
+            return nn.BatchNorm2d(channels, epsilon, 1 - momentum)
+        case ReLU():
+            return nn.ReLU()
+        case MaxPool(kernel, stride, padding):
+            return nn.MaxPool2d(kernel, stride, padding)
+        case AdaptiveAveragePool(size):
+            return nn.AdaptiveAvgPool2d(size)
+        case Flatten():
+            return nn.Flatten()
+        case Dense(inputs, outputs):
+            return nn.Linear(inputs, outputs)
+        case Dropout(rate):
+            return nn.Dropout(rate)
+        case Residual(body, shortcut):
+            return Sum(sequence(body), sequence(shortcut))
 
-    The average over what is left of the image and ten outputs add 650; on 28x28x1 it has 56,394 in all.
-    """
-    return nn.Sequential(
-        *(nn.Conv2d(shape[2], 32, 3), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(64, 64, 3), nn.ReLU()),
-        *(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
-        nn.Linear(64, 10),
-    )
+
+@torch.no_grad()
+def load(model: nn.Module, arrays: Iterable[np.ndarray]) -> None:
+    """Give a model its parameters, in the canonical order, and running statistics of a model that has seen nothing."""
+    for parameter, array in zip(model.parameters(), arrays, strict=True):
+        parameter.copy_(torch.from_numpy(array))
+    for each in model.modules():
+        if isinstance(each, nn.BatchNorm2d):
+            each.reset_running_stats()
 
 
-MODELS: dict[str, Callable[[Shape], nn.Module]] = {
-    "mlp": mlp,
-    "conv1": conv1,
-    "conv2": conv2,
-    "cnn": cnn,
-    "keras_sequential": keras_sequential,
-}
+def dump(model: nn.Module) -> list[np.ndarray]:
+    """A model's parameters now, in the canonical order and layout."""
+    return [parameter.detach().cpu().numpy() for parameter in model.parameters()]

@@ -1,0 +1,32 @@
+"""Telemetry of our worker group in a benchmark: on for as long as a `with` lasts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.groups import Ours
+from ddlbench.measurements.telemetry import About
+from ddlbench.network.hosts import Placement
+from ddlbench.network.star import Star
+from ddlbench.runtime.clock import Clock
+from ddlbench.runtime.telemetry import Telemetry, Watched
+
+
+@contextmanager
+def watched(group: Ours, star: Star, placement: Placement, hertz: float = 10) -> Iterator[Telemetry]:
+    """A sampler beside the group, as a run has one; what it writes is thrown away."""
+    hosts = [
+        Watched(host.name, "worker", namespace, [pid])
+        for host, namespace, pid in zip(placement.hosts, star.namespaces, group.group.pids(), strict=True)
+    ]
+    about = About("benchmark", datetime.now(UTC).isoformat(), hertz, placement.dilation, 1)
+    with TemporaryDirectory(prefix="ddlbench-") as folder:
+        telemetry = Telemetry(
+            hosts, about, clock=Clock(), on_gpus=False, folder=folder, log=Path(folder) / "sampler.log"
+        )
+        try:
+            yield telemetry
+        finally:
+            telemetry.close()

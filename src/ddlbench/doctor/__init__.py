@@ -1,0 +1,1 @@
+"""What this machine has of all that figures may need, and which figures can therefore be made on it."""

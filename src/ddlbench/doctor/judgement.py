@@ -1,0 +1,92 @@
+"""Which figures can be made with what is here: a judgement over findings, of plain data alone."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ddlbench.doctor.finding import Finding, Key
+from ddlbench.errors import ConfigError, nearest
+from ddlbench.plan import Plan, Point
+from ddlbench.plan.catalogue import BETWEEN_MACHINES, MEASURABLE
+from ddlbench.plan.study import Figure
+
+COUNTS = "torch"  # the framework whose environment counts models, and probes by Gloo and inside of runtimes
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a figure, which is there or is a gap: what it needs, and why the plan leaves it out, if it does."""
+
+    needs: frozenset[Key]
+    left_out: str | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many parts of a figure can be made, and what the others lack: the reason, and of how many parts."""
+
+    figure: str
+    parts: int
+    possible: int
+    lacks: Mapping[str, int]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of it would be a gap."""
+        return self.possible == self.parts
+
+
+def needs(point: Point) -> frozenset[Key]:
+    """What a point is measured with."""
+    if point.fabric in BETWEEN_MACHINES:
+        found = {("scheduler", "slurm")}
+        of_devices = ("scheduler", "gpu nodes") if point.devices == "gpu" else ("devices", point.devices)
+    else:
+        found, of_devices = {("fabric", point.fabric)}, ("devices", point.devices)
+    found |= {("runtime", point.runtime), of_devices}
+    # In a container the framework comes with the image.
+    return frozenset(found | ({("framework", point.environment)} if point.runtime == "bare" else set()))
+
+
+def parts(plan: Plan, figure: Figure) -> Iterator[Part]:
+    """All that a figure shows: points of its grids, trainings of its faults, probes, runtimes, or counted models."""
+    for run in plan.runs_of(figure.name):
+        for point in filter(figure.shows, run.points):
+            yield Part(needs(point), plan.status(point).reason)
+    for fault in figure.faults:
+        yield Part(needs(fault.point), plan.status(fault.point).reason)
+    for probe in figure.probes:
+        with_gloo = {("framework", COUNTS)} if probe.transport == "gloo" else set()
+        yield Part(frozenset({("fabric", "emulated")} | with_gloo))
+    if figure.kind == "runtimes":
+        for runtime in MEASURABLE["runtime"]:
+            framework = {("framework", COUNTS)} if runtime == "bare" else set()
+            yield Part(frozenset({("runtime", runtime), ("fabric", "emulated")} | framework))
+    if figure.published:
+        yield Part(frozenset({("framework", COUNTS)}))
+
+
+def verdict(plan: Plan, name: str, findings: Iterable[Finding]) -> Verdict:
+    """How much of a figure can be made. Raises ConfigError, with the nearest name, where there is no such figure."""
+    by_key = {each.key: each for each in findings}
+    if name not in plan.figures:
+        raise ConfigError(f"there is no figure {name!r}{nearest(name, plan.figures)}")
+    all_parts = list(parts(plan, plan.figures[name]))
+    lacks: Counter[str] = Counter()
+    possible = 0
+    for part in all_parts:
+        reasons = _lacking(part, by_key)
+        lacks.update(reasons)
+        possible += not reasons
+    return Verdict(name, len(all_parts), possible, dict(lacks))
+
+
+def _lacking(part: Part, findings: Mapping[Key, Finding]) -> Sequence[str]:
+    if part.left_out:
+        return [part.left_out]
+    of_need = (findings[key] for key in sorted(part.needs) if key in findings)
+    return [
+        f"{each.kind} {each.name} {'is lacking' if each.is_here is False else 'has not answered'}"
+        for each in of_need
+        if not each.is_here
+    ]

@@ -1,0 +1,19 @@
+"""Which backend makes links here: `python -m ddlbench.doctor.links`, a sandbox's first process, prints its name."""
+
+from ddlbench.errors import told_in_words
+from ddlbench.network.link import Link
+from ddlbench.network.star import Star
+
+_HOSTS = ["10.66.0.1", "10.66.0.2"]
+_LINK = Link(100, latency_ms=1, loss_percent=0.1)
+
+
+def main() -> None:
+    """Make two hosts and shape their links."""
+    with told_in_words(), Star(_HOSTS, congestion_control="cubic") as star:
+        star.shape(_LINK)
+        print(star.backend.name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""What is asked of a machine: small questions, none of which changes anything, each with a time-out of its own."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ddlbench.doctor.finding import Finding, NoAnswer, here, lacking
+from ddlbench.doctor.rounds import Question
+from ddlbench.errors import DdlbenchError
+from ddlbench.network.fabrics import interface_of
+from ddlbench.network.interfaces import speed
+from ddlbench.runtime import engines
+from ddlbench.runtime.environment import STAMP
+from ddlbench.runtime.failed_environments import FOLDER, why_not
+from ddlbench.runtime.gpus import gpus_here
+from ddlbench.runtime.locked import PREFERRED, interpreter, interpreter_of
+from ddlbench.runtime.partitions import has
+from ddlbench.runtime.sandbox import check_sandbox, sandbox_argv
+from ddlbench.runtime.wheels import missing_tools, recipe_beside
+
+_MODULE_OF_LINKS = "ddlbench.doctor.links"
+_PODMANS_SOCKETS = ("{own}/podman/podman.sock", "/run/podman/podman.sock")
+
+
+def questions(settings: Mapping[str, Any], root: Path, *, patience_s: float) -> list[Question]:
+    """Everything that is asked, in the order in which it is shown.
+
+    settings: the configuration; root: its repository; patience_s: how long a program may take to answer.
+    """
+    named = settings["interfaces"]
+    frameworks = {name: root / each["requirements"] for name, each in settings["environments"].items()}
+    return [
+        ("runtime", "bare", _bare),
+        ("runtime", "docker", partial(_engine, "docker", patience_s)),
+        ("runtime", "apptainer", partial(_engine, "apptainer", patience_s)),
+        ("runtime", "podman", partial(_podman, patience_s)),
+        ("fabric", "loopback", partial(_fabric, "loopback", named)),
+        ("fabric", "emulated", partial(_emulated, patience_s)),
+        ("fabric", "ethernet", partial(_fabric, "ethernet", named)),
+        ("fabric", "infiniband", partial(_fabric, "infiniband", named)),
+        *(
+            ("framework", name, partial(_framework, name, requirements, root))
+            for name, requirements in frameworks.items()
+        ),
+        ("devices", "cpu", _cpu),
+        ("devices", "gpu", _gpu),
+        ("scheduler", "slurm", partial(_slurm, patience_s)),
+        ("scheduler", "gpu nodes", partial(_gpu_nodes, patience_s)),
+        ("privilege", "root", _root),
+        ("privilege", "sandbox", _sandbox),
+        ("privilege", "pinning", _pinning),
+    ]
+
+
+def _bare() -> Finding:
+    """The Python that makes environments whose requirements ask for none."""
+    python = interpreter_of(PREFERRED) or sys.executable
+    if python == sys.executable and find_spec("venv") is None:
+        return lacking("runtime", "bare", "Python has no venv. On Debian:  apt-get install python3-venv")
+    return here("runtime", "bare", f"{python} makes virtual environments")
+
+
+def _engine(name: str, patience_s: float) -> Finding:
+    described = engines.describe(name, patience_s=patience_s)
+    version = f"version {described['version']}"
+    if described["name"] == "podman":
+        root = "without root" if described["rootless"] else "with root"
+        return here("runtime", name, f"Podman, {version}, {root}, in Docker's place")
+    if described.get("unpacked"):
+        return here("runtime", name, f"{version}; images are unpacked, as this user may not open /dev/fuse")
+    return here(
+        "runtime", name, f"{version}, knows the OCI runtime ddlbench" if name == "docker" else version
+    )
+
+
+def _podman(patience_s: float) -> Finding:
+    """Whether a Podman's socket answers as Docker's does: it can stand in Docker's place."""
+    own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    named = os.environ.get("DOCKER_HOST", "").removeprefix("unix://")
+    sockets = [named, *(each.format(own=own) for each in _PODMANS_SOCKETS)]
+    for path in sockets:
+        if os.access(path, os.R_OK | os.W_OK) and _is_podmans(path, patience_s):
+            where = "" if path == named else f", where Docker is not or with DOCKER_HOST=unix://{path}"
+            return here("runtime", "podman", f"{path}: images and workers in Docker's place{where}")
+    if shutil.which("podman") is None:
+        return lacking("runtime", "podman", "not installed. On Debian:  apt-get install podman uidmap")
+    return lacking("runtime", "podman", "no socket. systemctl --user start podman.socket")
+
+
+def _is_podmans(path: str, patience_s: float) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as engine:
+        engine.settimeout(patience_s)
+        try:
+            engine.connect(path)
+            engine.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+            return b"libpod" in engine.recv(4096).lower()
+        except OSError:
+            return False
+
+
+def _fabric(name: str, named: Mapping[str, str | None]) -> Finding:
+    try:
+        chosen = interface_of(name, named)
+    except DdlbenchError as error:  # which shows all interfaces in a table
+        first = str(error).partition("\n")[0].removeprefix(f"fabric {name}: ")
+        return lacking("fabric", name, f"{first.rstrip(':')}. `ddlbench interfaces` shows what there is")
+    told = [chosen.name, *([speed(chosen.speed_mbit)] if chosen.speed_mbit else [])]
+    return here("fabric", name, ", ".join([*told, *filter(None, [chosen.infiniband_port])]))
+
+
+def _emulated(patience_s: float) -> Finding:
+    """Two emulated hosts with a link, in a sandbox that dies with the question."""
+    check_sandbox()
+    answer = _said(sandbox_argv([sys.executable, "-m", _MODULE_OF_LINKS]), patience_s)
+    if answer.returncode:
+        return lacking("fabric", "emulated", (answer.stderr.strip().splitlines() or ["it fails"])[-1])
+    backend = answer.stdout.strip()
+    instead = "" if backend.endswith("netem") else ", as this kernel has no netem"
+    return here("fabric", "emulated", f"links by {backend}{instead}")
+
+
+def _framework(name: str, requirements: Path, root: Path) -> Finding:
+    """Whether its environment is there, or could be made when a figure first needs it."""
+    stamp = root / FOLDER / name / STAMP
+    if stamp.is_file():
+        failure = why_not(stamp)
+        if failure:
+            return lacking("framework", name, f"{failure}. The next start tries again")
+        return here("framework", name, "its environment is there")
+    python = interpreter(requirements, f"environment {name}")
+    tools = missing_tools(recipe, python) if (recipe := recipe_beside(requirements)) else []
+    if tools and not (os.geteuid() == 0 and shutil.which("apt-get")):
+        return lacking("framework", name, f"missing to build it. sudo apt-get install {' '.join(tools)}")
+    first = f", after installing {', '.join(tools)}" if tools else ""
+    built = ", built from its source" if recipe else ""
+    return here("framework", name, f"made when a figure first needs it{built}{first}")
+
+
+def _cpu() -> Finding:
+    cores, memory = len(os.sched_getaffinity(0)), psutil.virtual_memory()
+    has = f"{cores} core{'s' * (cores > 1)}, {memory.available / 2**30:.0f} of {memory.total / 2**30:.0f} GB of memory"
+    return here("devices", "cpu", f"{has} free")
+
+
+def _gpu() -> Finding:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        driver = pynvml.nvmlSystemGetDriverVersion()
+    except pynvml.NVMLError as error:
+        return lacking("devices", "gpu", f"no NVIDIA driver ({error})")
+    if not (found := gpus_here()):
+        return lacking(
+            "devices", "gpu", f"driver {driver}, and no GPU that CUDA_VISIBLE_DEVICES does not hide"
+        )
+    names = ", ".join(sorted({gpu.name for gpu in found}))
+    return here("devices", "gpu", f"{len(found)} x {names}, driver {driver}")
+
+
+def _slurm(patience_s: float) -> Finding:
+    if shutil.which("sinfo") is None:
+        return lacking("scheduler", "slurm", "sinfo is not installed: this is no machine of a cluster")
+    answer = _said(["sinfo", "--noheader", "--format", "%R %D %a %G"], patience_s)
+    if answer.returncode:
+        return lacking(
+            "scheduler", "slurm", f"SLURM does not answer: {answer.stderr.strip().partition(chr(10))[0]}"
+        )
+    partitions = [line.split(maxsplit=3) for line in answer.stdout.splitlines() if line.strip()]
+    told = [
+        f"{name} ({nodes} node{'s' * (nodes != '1')}, {state}{'' if gres == '(null)' else f', {gres}'})"
+        for name, nodes, state, gres in partitions
+    ]
+    return here("scheduler", "slurm", f"partitions {', '.join(told)}")
+
+
+def _gpu_nodes(patience_s: float) -> Finding:
+    """Whether a partition has nodes with GPUs, which runs between machines ask for."""
+    if shutil.which("sinfo") is None:
+        return lacking("scheduler", "gpu nodes", "sinfo is not installed: this is no machine of a cluster")
+    answer = _said(["sinfo", "--noheader", "--format", "%R %G"], patience_s)
+    partitions = [line.split(maxsplit=1) for line in answer.stdout.splitlines() if line.strip()]
+    found = dict.fromkeys(name for name, gres in partitions if has(gres, "gpu"))
+    if not found:
+        return lacking("scheduler", "gpu nodes", "no partition has nodes with GPUs")
+    return here("scheduler", "gpu nodes", f"in {', '.join(found)}")
+
+
+def _root() -> Finding:
+    if os.geteuid() == 0:
+        return here(
+            "privilege", "root", "yes; nothing needs it but Debian packages that tests and builds install"
+        )
+    return lacking(
+        "privilege", "root", "no; nothing needs it but Debian packages that tests and builds install"
+    )
+
+
+def _sandbox() -> Finding:
+    check_sandbox()
+    return here("privilege", "sandbox", "namespaces of our own can be made")
+
+
+def _pinning() -> Finding:
+    os.sched_setaffinity(0, os.sched_getaffinity(0))
+    return here("privilege", "pinning", f"to cores {', '.join(map(str, sorted(os.sched_getaffinity(0))))}")
+
+
+def _said(argv: Sequence[str], patience_s: float) -> "subprocess.CompletedProcess[str]":
+    """What a command says. Raises NoAnswer where it is silent; then it is ended.
+
+    All of them end by themselves soon: that they die with us would take Python code between fork and exec, which is
+    not safe beside the threads of the other questions.
+    """
+    try:
+        return subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=patience_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise NoAnswer(f"{argv[0]} has not answered for {patience_s:g} s") from None

@@ -1,0 +1,106 @@
+"""Tables of faults: what became of each framework's training when members of its worker group were killed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import plotnine as p9
+
+from ddlbench.figures.caption import FABRICS, conditions, escaped, listed, values_of
+from ddlbench.figures.table import table_picture
+from ddlbench.measurements.faults import HUNG, WENT_ON
+from ddlbench.plan.study import Figure
+
+_FIRST = 3  # column of the outcomes; framework and strategy take the room of three
+_FOOT = 0.6  # of the last line, with its notes
+_NOT_THERE = "has none"
+
+
+def fault_table(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
+    """A line a framework and strategy, a column for each way to kill; table: as in results/faults, one or several."""
+    systems = table[["framework", "strategy"]].drop_duplicates()
+    ways = list(dict.fromkeys(table["killed"]))
+    middle = (2 * _FIRST + len(ways) - 1) / 2
+    cells: list[dict[str, Any]] = [
+        {"column": middle, "line": -2, "at": -1.7, "text": "killed", "bold": True},
+        *(
+            {"column": _FIRST + i, "line": -1, "at": -1.0, "text": way, "bold": True}
+            for i, way in enumerate(ways)
+        ),
+    ]
+    found = {(row["framework"], row["strategy"], row["killed"]): row for row in table.to_dict("records")}
+    for line, (framework, strategy) in enumerate(systems.itertuples(index=False)):
+        name = f"{framework}, {strategy}".replace("_", " ")
+        cells.append({"column": (_FIRST - 1) / 2, "line": line, "at": line, "text": name, "bold": False})
+        for i, way in enumerate(ways):
+            at = (framework, strategy, way)
+            cell = _cell(found[at]) if at in found else {"text": "", "note": _NOT_THERE}
+            cells.append({"column": _FIRST + i, "line": line, "at": line, "bold": False, **cell})
+    return table_picture(
+        table,
+        pd.DataFrame(cells).fillna({"note": ""}),
+        [-0.5, len(systems) - 1 + _FOOT],
+        title=figure.title,
+        note=f"{_meaning(table)} {_conditions(table, figure)}.",
+        caption=_how(table),
+    )
+
+
+def _cell(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """The outcome in words, below it when that was clear and which accuracy was reached."""
+    if row["status"] != "measured":
+        return {"text": "", "note": _why_not(row)}
+    accuracy = row["test_accuracy_percent"]
+    reached = f", {accuracy:.1f} %" if pd.notna(accuracy) else ""
+    return {
+        "text": str(row["outcome"]).replace("_", " "),
+        "note": f"{row['after_s']:.1f} s{reached}",
+        "bold": row["outcome"] == WENT_ON,
+    }
+
+
+def _why_not(row: Mapping[Any, Any]) -> str:
+    return "no environment" if row["status"] == "no_environment" else "not available"
+
+
+def _meaning(table: pd.DataFrame) -> str:
+    """What is done, and what the cells say."""
+    step, steps = values_of(table, "at_step"), values_of(table, "steps")
+    timeouts = listed(values_of(table, "timeout_s"))
+    return (
+        f"SIGKILL in the middle of step {listed([each + 1 for each in step])} of {listed(steps)}; seconds from there "
+        "until the last survivor had finished or ended; accuracy on the test images where all survivors finished. "
+        f"{HUNG.capitalize()}: a survivor said nothing any more, or ended only after a time-out of {timeouts} s."
+    )
+
+
+def _conditions(table: pd.DataFrame, figure: Figure) -> str:
+    return conditions(table.drop(columns=["framework", "strategy"]), figure)
+
+
+def _how(table: pd.DataFrame) -> str:
+    """Emulated or real, dilation, repetitions, host."""
+    factors = listed(values_of(table, "dilation"))
+    words = [
+        listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(table, "fabric")),
+        f"time dilation {factors}, of time-outs too" if factors else "nothing could be measured here",
+        "each outcome seen once",
+        f"host: {listed(values_of(table, 'host')) or 'unknown'}",
+    ]
+    return "; ".join(word for word in words if word)
+
+
+def fault_caption(table: pd.DataFrame, figure: Figure) -> str:
+    """The report's caption as reStructuredText, with what the first survivor that ended had to say."""
+    said = [f"**{escaped(figure.title)}.** {escaped(_meaning(table))} {escaped(_conditions(table, figure))}."]
+    said += [f"Measured on {escaped(_how(table))}.", f"In the paper: {escaped(figure.caption)}"]
+    missing = table[table["status"] != "measured"].drop_duplicates(["framework", "strategy"])
+    for row in missing.to_dict("records"):
+        said.append(f"{escaped(row['framework'])} is missing: {escaped(str(row['reason']))}.")
+    ended = table[table["said"].notna()]
+    if len(ended):
+        said += ["", "What the first survivor to end said:", ""]
+    for row in ended.to_dict("records"):
+        system = f"{row['framework']}, {row['strategy'].replace('_', ' ')}, {row['killed']} killed"
+        said.append(f"* {escaped(system)}: {escaped(str(row['said']))}")
+    return "\n".join(said) + "\n"

@@ -1,0 +1,163 @@
+"""Figures of probes: what messages of each size get from a link, with what must be said about how it was found."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import plotnine as p9
+
+from ddlbench.figures import theme
+from ddlbench.figures.axes import XAxis, keep, ticks, y_axis
+from ddlbench.figures.caption import FABRICS, escaped, listed, span_of, values_of
+from ddlbench.figures.chart import LABELS, wrapped
+from ddlbench.plan.study import Figure
+
+OURS, NETPIPE = "ddlbench", "NPtcp"  # tools, as the tables name them
+TOOLS = {OURS: "", NETPIPE: ", NetPIPE's NPtcp"}
+_BREAKS = (1, 16, 256, 4096, 65536, 1 << 20, 1 << 24)
+_RATE_PT = theme.NOTE_PT - 0.5
+_OUTRUN = 0.05  # a message that is faster than its link by this share was not held back by it
+
+
+def messages(table: pd.DataFrame, figure: Figure, names: Mapping[str, str]) -> pd.DataFrame:
+    """The rows of point-to-point tables with `series`, the legend's text: link (its name in `names`), dilation, tool.
+
+    table: as in results/probes/point_to_point, one link or several. Rows come in the order of the figure's links.
+    """
+    order = {probe.link: number for number, probe in enumerate(figure.probes)}
+    rows = table.assign(order=table["link"].map(order), second=table["tool"] != OURS)
+    rows = rows.sort_values(["order", "second", "size_bytes"], kind="stable").drop(
+        columns=["order", "second"]
+    )
+    series = [
+        f"{names.get(link, link)}, {fabric}, k = {factor:g}{TOOLS.get(tool, f', {tool}')}"
+        for link, fabric, factor, tool in rows[["link", "fabric", "dilation", "tool"]].itertuples(index=False)
+    ]
+    categories = list(dict.fromkeys(series))
+    return rows.assign(series=pd.Categorical(series, categories=categories, ordered=True)).reset_index(
+        drop=True
+    )
+
+
+def message_chart(rows: pd.DataFrame, figure: Figure, claim: str = "") -> p9.ggplot:
+    """`figure.y` against the message's size: a line a link and tool, 95 % intervals as bands, the links' rates dotted.
+
+    rows: from `messages`. claim: a sentence that stands in the subtitle.
+    """
+    y = figure.y
+    axis = y_axis(rows, y, figure.y_scale)
+    sizes = rows["size_bytes"]
+    shown = tuple(float(size) for size in _BREAKS if sizes.min() <= size <= sizes.max())
+    log_base = 2 if figure.x_scale == "log" else None
+    span = XAxis(float(sizes.min()), float(sizes.max()), log_base, shown, tuple(ticks(shown)))
+    links = list(dict.fromkeys(rows["link"]))
+    first = rows.drop_duplicates("series").set_index("series")
+    colours = [theme.COLOURS[links.index(first["link"][name])] for name in first.index]
+    linetypes = ["solid" if first["tool"][name] == OURS else (0, (4, 2)) for name in first.index]
+    known = rows[rows[f"{y}_low"].notna() & rows[f"{y}_high"].notna()]
+    subtitle = wrapped(" ".join(filter(None, (claim, _links_in_words(rows)))), theme.NOTE_PT + 0.5)
+    notes = wrapped("; ".join(how_probed(rows)), theme.NOTE_PT)
+    names = list(first.index)
+    plot = (
+        p9.ggplot(rows, p9.aes("size_bytes", y))
+        + p9.annotate(
+            "rect", xmin=span.value(-0.1), xmax=max(_outrunning_bytes(rows), span.value(-0.1)), ymin=axis.low,
+            ymax=axis.high * 9, fill=theme.BAND,
+        )
+        + p9.geom_ribbon(
+            p9.aes(ymin=f"{y}_low", ymax=f"{y}_high", fill="series"), data=known, alpha=0.3, show_legend=False
+        )
+        + p9.geom_line(p9.aes(color="series", linetype="series"), size=0.7)
+        + span.scale()
+        + p9.scale_y_continuous(
+            trans="log10" if axis.log else "identity", limits=(axis.low, axis.high), breaks=axis.breaks,
+            labels=ticks(axis.breaks), expand=(0, 0, 0.01, 0), oob=keep,
+        )
+        + p9.scale_color_manual(values=colours, limits=names, name=None)
+        + p9.scale_fill_manual(values=colours, limits=names, name=None)
+        + p9.scale_linetype_manual(values=linetypes, limits=names, name=None)
+        + p9.guides(color=p9.guide_legend(ncol=1), linetype=p9.guide_legend(ncol=1))
+        + p9.labs(
+            title=wrapped(figure.title, theme.BASE_PT + 2.4), subtitle=subtitle, caption=notes,
+            x=LABELS[figure.x], y=LABELS[y][:-1] + ", log scale)" if axis.log else LABELS[y],
+        )
+        + theme.ddlbench_theme(3.1 + 0.13 * (subtitle.count("\n") + notes.count("\n")) + 0.2 * len(first))
+    )  # fmt: skip
+    plot += p9.theme(legend_title=p9.element_blank())
+    for layer in _rates(rows, span, links) if y == "throughput_mbit" else []:
+        plot += layer
+    return plot
+
+
+def _rates(rows: pd.DataFrame, span: XAxis, links: list[str]) -> list[Any]:
+    """The nominal rate of each link, as a dotted line with its number."""
+    rates = rows.drop_duplicates("link")[["link", "bandwidth_mbit"]]
+    rates = rates.assign(at=span.low, text=[f"link: {rate:,.10g} Mbit/s" for rate in rates["bandwidth_mbit"]])
+    layers: list[Any] = []
+    for number, link in enumerate(links):
+        rate = rates[rates["link"] == link]
+        colour = theme.COLOURS[number]
+        layers += [
+            p9.geom_hline(yintercept=rate["bandwidth_mbit"].iloc[0], color=colour, linetype="dotted", size=0.6),
+            p9.geom_text(
+                p9.aes("at", "bandwidth_mbit", label="text"), data=rate, inherit_aes=False, color=colour,
+                size=_RATE_PT, ha="left", va="bottom",
+            ),
+        ]  # fmt: skip
+    return layers
+
+
+def how_probed(rows: pd.DataFrame) -> list[str]:
+    """Emulated or real, dilation, repetitions, host, what the emulation gives away, whether NetPIPE is missing."""
+    ours = rows[rows["tool"] == OURS]
+    factors = values_of(rows, "dilation")
+    words = [
+        listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(rows, "fabric")),
+        f"time dilation {listed(factors)}" + (", by which times are divided" if factors != [1] else ""),
+        f"transport {listed(values_of(rows, 'transport'))}",
+        f"median and 95 % interval of {span_of(ours['repetitions'])} repetitions",
+    ]
+    if outrunning := _outrunning_bytes(rows):
+        words.append(
+            f"shaded: messages of up to {outrunning:,} bytes, some of which outrun the emulated link, as it lets "
+            "bursts pass; what is seen there is this machine rather than the network"
+        )
+    if NETPIPE not in set(rows["tool"]):
+        words.append(
+            "NetPIPE's own NPtcp did not run here (not installed or not asked for): its curve is missing"
+        )
+    words.append(f"host: {listed(values_of(rows, 'host')) or 'unknown'}")
+    return words
+
+
+def _outrunning_bytes(rows: pd.DataFrame) -> int:
+    """The largest message that was faster than its link can be; 0 where none was."""
+    ours = rows[rows["tool"] == OURS]
+    faster = ours[ours["size_bytes"] * 8 / ours["one_way_us"] > ours["bandwidth_mbit"] * (1 + _OUTRUN)]
+    return int(faster["size_bytes"].max()) if len(faster) else 0
+
+
+def message_caption(rows: pd.DataFrame, figure: Figure, claim: str = "") -> str:
+    """The report's caption as reStructuredText; rows: from `messages`."""
+    said = [f"**{escaped(figure.title)}.** {escaped(_links_in_words(rows))}"]
+    said.append(f"Probed on {escaped('; '.join(how_probed(rows)))}.")
+    if incomplete := values_of(rows[~rows["complete"].astype(bool)], "link"):
+        said.append(f"Not complete: {escaped(listed(incomplete))}.")
+    said.append(f"In the paper: {escaped(figure.caption)} {escaped(claim)}".strip())
+    return "\n".join(said) + "\n"
+
+
+def _links_in_words(rows: pd.DataFrame) -> str:
+    """The links as they were asked for: `infiniband-edr: 100,000 Mbit/s, 0 ms, 0 % loss; ...`."""
+    columns = ["link", "bandwidth_mbit", "latency_ms", "loss_percent"]
+    words = [
+        f"{link}: {rate:,.10g} Mbit/s, {latency:g} ms one way, {loss:g} % loss"
+        for link, rate, latency, loss in rows[columns].drop_duplicates().itertuples(index=False)
+    ]
+    return f"Links: {'; '.join(words)}."
+
+
+def nearest_size(rows: pd.DataFrame, size_bytes: float) -> int:
+    """The measured message size that is closest to `size_bytes`, on a logarithmic scale."""
+    return int(min(set(rows["size_bytes"]), key=lambda size: abs(math.log(size / size_bytes))))

@@ -1,0 +1,83 @@
+"""Shi 2019: a parameter server against a ring."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import plotnine as p9
+
+from ddlbench.figures.caption import escaped, listed, values_of
+from ddlbench.figures.table import table_picture
+from ddlbench.plan.study import Figure
+
+MIB = 1 << 20
+MODELS = {
+    "alexnet": "AlexNet",
+    "vgg16": "VGG16",
+    "vgg19": "VGG19",
+    "resnet18": "ResNet18",
+    "resnet50": "ResNet50",
+    "resnet152": "ResNet152",
+}
+HEADINGS = ("model", "parameters", "here", "paper", "here", "paper")
+GROUPS = {2.5: "size (MB)", 4.5: "billions of multiply-adds"}
+NOTE = (
+    "1 MB is 1,048,576 bytes, with which the paper's sizes agree. What it calls GFLOPs counts a multiplication and an "
+    "addition together as one, and so do these numbers (PyTorch's counter counts two)."
+)
+
+
+def table3_1(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
+    """Size and multiply-adds of each model as counted here, beside the paper's."""
+    rows = counted(table, figure)
+    heads: list[dict[str, Any]] = [
+        *({"column": column, "line": -2, "at": -1.7, "text": text} for column, text in GROUPS.items()),
+        *({"column": i, "line": -1, "at": -1.0, "text": text} for i, text in enumerate(HEADINGS)),
+    ]
+    cells = [{"bold": True, **head} for head in heads]
+    for line, row in enumerate(rows.to_dict("records")):
+        texts = (
+            MODELS.get(row["model"], row["model"]),
+            f"{row['parameters']:,}",
+            f"{row['size_mb']:.1f}",
+            f"{row['published_size_mb']:g}",
+            f"{row['multiply_adds'] / 1e9:.2f}",
+            f"{row['published_gflops']:g}",
+        )
+        cells += [
+            {"column": i, "line": line, "at": line, "text": text, "bold": False}
+            for i, text in enumerate(texts)
+        ]
+    return table_picture(
+        rows,
+        pd.DataFrame(cells).assign(note=""),
+        [-0.5, len(rows) - 0.5],
+        title=figure.title,
+        note=NOTE,
+        caption=how_counted(rows),
+    )
+
+
+def counted(table: pd.DataFrame, figure: Figure) -> pd.DataFrame:
+    """A row a model in the figure's order: the table's counts, size_mb, published_size_mb and published_gflops."""
+    rows = table.set_index("model").loc[list(figure.published)].reset_index()
+    published = pd.DataFrame([dict(values) for values in figure.published.values()]).add_prefix("published_")
+    return pd.concat([rows.assign(size_mb=rows["bytes"] / MIB), published], axis=1)
+
+
+def how_counted(rows: pd.DataFrame) -> str:
+    """By what, and for which images."""
+    return (
+        f"counted by {listed(values_of(rows, 'counted_by'))}, not measured; one image of "
+        f"{listed(values_of(rows, 'image_shape'))}, convolutions and matrix products only"
+    )
+
+
+def caption3_1(rows: pd.DataFrame, figure: Figure) -> str:
+    """The report's caption."""
+    text = f"{NOTE} The numbers here are {how_counted(rows)}. In the paper: {figure.caption}"
+    return f"**{escaped(figure.title)}.** {escaped(text)}\n"
+
+
+FIGURES: dict[str, Callable[[pd.DataFrame, Figure], p9.ggplot]] = {"shi2019_table3_1": table3_1}
+CAPTIONS: dict[str, Callable[[pd.DataFrame, Figure], str]] = {"shi2019_table3_1": caption3_1}

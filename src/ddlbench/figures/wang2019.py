@@ -1,0 +1,109 @@
+"""Wang 2019: what the network between two nodes carries, and what containers cost."""
+
+from collections.abc import Callable
+
+import pandas as pd
+import plotnine as p9
+
+from ddlbench.figures import caption as captions
+from ddlbench.figures import theme
+from ddlbench.figures.chart import category_chart, wrapped
+from ddlbench.figures.probe import OURS, message_caption, message_chart, messages, nearest_size
+from ddlbench.figures.rows import points
+from ddlbench.plan.study import Figure
+
+CLAIMED_PERCENT = 10  # by which Singularity trains faster than Docker
+NAMES = {"infiniband-edr": "InfiniBand EDR", "ten-gigabit": "10 GbE"}
+CLAIMED_RATIO, CLAIMED_BYTES = (
+    14,
+    1_000_000,
+)  # "while the message size is 1000 Kbytes"
+
+
+def node_to_node(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
+    """Throughput against message size, InfiniBand and 10 GbE (figure 2), and the paper's ratio beside ours."""
+    rows = messages(table, figure, NAMES)
+    return message_chart(rows, figure, claim(rows))
+
+
+def claim(rows: pd.DataFrame) -> str:
+    """The paper's claim and the ratio measured here, in a sentence; its interval is by the ends of both intervals."""
+    ours = rows[rows["tool"] == OURS]
+    size = nearest_size(ours, CLAIMED_BYTES)
+    at = ours[ours["size_bytes"] == size].set_index("link")
+    fast, slow = (at.loc[link] for link in NAMES)
+    ratio = fast["throughput_mbit"] / slow["throughput_mbit"]
+    low = fast["throughput_mbit_low"] / slow["throughput_mbit_high"]
+    high = fast["throughput_mbit_high"] / slow["throughput_mbit_low"]
+    nominal = fast["bandwidth_mbit"] / slow["bandwidth_mbit"]
+    return (
+        f"Claimed: InfiniBand {CLAIMED_RATIO} times as fast at 1000 kB. Measured, emulated, at {size:,} bytes: "
+        f"{ratio:.3g} times [{low:.3g}, {high:.3g}]; the links' rates differ {nominal:g} times."
+    )
+
+
+def caption(rows: pd.DataFrame, figure: Figure) -> str:
+    """The report's caption, with the claim."""
+    return message_caption(rows, figure, claim(rows))
+
+
+def in_containers(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
+    """Mean epoch time without a container, in Docker and in Apptainer (figure 3), with the verdict on the claim."""
+    rows = points(table, figure)
+    plot = category_chart(rows, figure)
+    said = wrapped(verdict(rows), theme.NOTE_PT + 0.5)
+    width, height = plot.theme.getp("figure_size")
+    subtitle = f"{plot.labels.get('subtitle', '')}\n{said}"
+    taller = p9.theme(figure_size=(width, height + 0.13 * (said.count("\n") + 1)))
+    return plot + p9.labs(subtitle=subtitle) + taller
+
+
+def verdict(rows: pd.DataFrame) -> str:
+    """The paper's claim and what was measured of it here, in a sentence for each number of workers.
+
+    rows: from `points`. The interval of a ratio is the widest that those of both times allow.
+    """
+    said = [f"Claimed: Singularity (now Apptainer) is about {CLAIMED_PERCENT} % faster than Docker."]
+    for workers, same in rows.groupby("workers"):
+        times = same.set_index("runtime")
+        noun = "worker" if workers == 1 else "workers"
+        if (
+            not {"docker", "apptainer"} <= set(times.index)
+            or times.loc[["docker", "apptainer"], "epoch_time_s"].isna().any()
+        ):
+            said.append(f"{workers} {noun}: not measured in both.")
+            continue
+        docker, apptainer = times.loc["docker"], times.loc["apptainer"]
+        if pd.isna(docker["epoch_time_s_low"]) or pd.isna(apptainer["epoch_time_s_low"]):
+            said.append(f"{workers} {noun}: measured once, which says nothing of spread.")
+            continue
+        faster, low, high = (
+            100 * (docker[f"epoch_time_s{of_docker}"] / apptainer[f"epoch_time_s{of_apptainer}"] - 1)
+            for of_docker, of_apptainer in (("", ""), ("_low", "_high"), ("_high", "_low"))
+        )
+        said.append(
+            f"Measured, {workers} {noun}: {faster:+.1f} % [{low:+.1f}, {high:+.1f}], which {_judged(low, high)}."
+        )
+    return " ".join(said)
+
+
+def _judged(low: float, high: float) -> str:
+    """What an interval of percent says of the claim."""
+    if low <= CLAIMED_PERCENT <= high:
+        return "cannot tell the claim from no difference" if low <= 0 <= high else "agrees with the claim"
+    return "contradicts the claim: no difference is seen" if low <= 0 <= high else "contradicts the claim"
+
+
+def caption_of_containers(rows: pd.DataFrame, figure: Figure) -> str:
+    """The report's caption, with the verdict."""
+    return f"{captions.caption(rows, figure)}\n{captions.escaped(verdict(rows))}\n"
+
+
+FIGURES: dict[str, Callable[[pd.DataFrame, Figure], p9.ggplot]] = {
+    "wang2019_fig2": node_to_node,
+    "wang2019_fig3": in_containers,
+}
+CAPTIONS: dict[str, Callable[[pd.DataFrame, Figure], str]] = {
+    "wang2019_fig2": caption,
+    "wang2019_fig3": caption_of_containers,
+}

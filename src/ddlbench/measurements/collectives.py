@@ -1,0 +1,88 @@
+"""What a probe of collectives found, as tidy rows: times, and the bandwidths that nccl-tests defines.
+
+With S bytes in t seconds, algorithm bandwidth is S / t; bus bandwidth is that times a factor of the collective and the
+number of hosts, so that it compares with the rate of a host's link (NVIDIA, nccl-tests, doc/PERFORMANCE.md). S is the
+whole array, of which all-gather and reduce-scatter leave or take a part on each host.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ddlbench.measurements.statistics import median_interval
+
+ELEMENT_BYTES = 4  # float32
+COLUMNS = (
+    *("transport", "fabric", "backend", "link", "bandwidth_mbit", "latency_ms", "loss_percent"),
+    *("measured_rate_mbit", "measured_rtt_ms", "measured_loss_percent", "dilation"),
+    *("collective", "hosts", "size_bytes", "status", "reason", "time_us", "time_us_low", "time_us_high"),
+    *("algorithm_bandwidth_mbit", "algorithm_bandwidth_mbit_low", "algorithm_bandwidth_mbit_high"),
+    *("bus_bandwidth_mbit", "bus_bandwidth_mbit_low", "bus_bandwidth_mbit_high", "repetitions", "host"),
+)
+# What the busiest link carries in one direction, in units of S. Push and pull are ours: the parameter server's link
+# takes in, or gives out, S for each of the n - 1 workers.
+BUS_FACTORS: Mapping[str, Callable[[int], float]] = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "broadcast": lambda n: 1.0,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_gather": lambda n: (n - 1) / n,
+    "push": lambda n: float(n - 1),
+    "pull": lambda n: float(n - 1),
+}
+IN_PARTS = ("reduce_scatter", "all_gather")  # a part of the array for each host
+
+Row = dict[str, Any]
+Times = Mapping[tuple[str, int], Sequence[float]]  # (collective, size in bytes) -> seconds
+
+
+def whole_bytes(collective: str, size_bytes: int, hosts: int) -> int:
+    """The size that can be had and is closest below `size_bytes`: whole elements, the same number on each host."""
+    unit = ELEMENT_BYTES * (hosts if collective in IN_PARTS else 1)
+    return max(1, size_bytes // unit) * unit
+
+
+def algorithm_bandwidth_mbit(size_bytes: int, seconds: float) -> float:
+    """S / t, in 10^6 bit/s."""
+    return size_bytes * 8e-6 / seconds
+
+
+def bus_bandwidth_mbit(collective: str, hosts: int, size_bytes: int, seconds: float) -> float:
+    """Algorithm bandwidth times the collective's factor, in 10^6 bit/s."""
+    return algorithm_bandwidth_mbit(size_bytes, seconds) * BUS_FACTORS[collective](hosts)
+
+
+def rows(
+    times_s: Times, hosts: int, not_available: Mapping[str, str], conditions: Mapping[str, Any]
+) -> list[Row]:
+    """One row a collective and size, in COLUMNS: medians and their 95 % bootstrap intervals.
+
+    times_s: the slowest rank's time of each repetition, as it would be without time dilation. not_available: why a
+    collective was not measured; it has one row that says so. conditions: the columns that all rows share.
+    """
+    found = [
+        {**conditions, **_measured(collective, hosts, size, values)}
+        for (collective, size), values in times_s.items()
+        if values
+    ]
+    missing = [
+        {**conditions, "collective": name, "hosts": hosts, "status": "not_available", "reason": why}
+        for name, why in not_available.items()
+    ]
+    return found + missing
+
+
+def _measured(collective: str, hosts: int, size: int, values: Sequence[float]) -> Row:
+    median, low, high = median_interval(values)
+    row: Row = {"collective": collective, "hosts": hosts, "size_bytes": size, "status": "measured"}
+    for end, seconds, inverse in (("", median, median), ("_low", low, high), ("_high", high, low)):
+        row[f"time_us{end}"] = seconds and seconds * 1e6
+        row[f"algorithm_bandwidth_mbit{end}"] = inverse and algorithm_bandwidth_mbit(size, inverse)
+        row[f"bus_bandwidth_mbit{end}"] = inverse and bus_bandwidth_mbit(collective, hosts, size, inverse)
+    return {**row, "repetitions": len(values)}
+
+
+def as_csv(rows: Iterable[Row]) -> str:
+    """The rows under COLUMNS; what was not measured is empty."""
+    import pandas
+
+    table = pandas.DataFrame(rows, columns=pandas.Index(COLUMNS))
+    return table.to_csv(index=False, float_format="%.10g", lineterminator="\n")

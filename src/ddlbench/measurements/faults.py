@@ -1,0 +1,82 @@
+"""What killing members of a worker group led to, as tidy rows: one for each training."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+WENT_ON, HUNG, DIED = "went_on", "hung", "died"
+COLUMNS = (
+    *("framework", "strategy", "model", "dataset", "batch_size", "workers", "learning_rate", "momentum"),
+    *("fabric", "backend", "bandwidth_mbit", "latency_ms", "loss_percent"),
+    *("measured_rate_mbit", "measured_rtt_ms", "measured_loss_percent", "dilation"),
+    *("at_step", "steps", "timeout_s", "killed", "killed_members", "status", "reason", "outcome", "after_s"),
+    *("steps_done", "test_accuracy_percent", "test_loss", "ended", "said", "host"),
+)
+_ERROR = re.compile(r"^[\w.]*(Error|Exception)\b.*:")
+_REASON = re.compile(r"\b(aborted|closed|refused|reset|timed out) by\b")
+_LONGEST = 300  # characters of what was said
+_IN_TIME = 0.9  # of a time-out: who ends earlier has not waited for it
+
+Row = dict[str, Any]
+Fate = Mapping[str, Any]  # name, after_s, and of answer, ended and said what there is
+
+
+def outcome(survivors: Sequence[Fate], timeout_s: float) -> str:
+    """In one word what became of those who were not killed.
+
+    They went on where all of them finished; they hung where one said nothing any more, or ended only when a framework
+    had waited for its time-out; else they died.
+    """
+    if all(each["answer"] for each in survivors):
+        return WENT_ON
+    waited = any(not each["answer"] and not each["ended"] for each in survivors)
+    if waited or max(each["after_s"] for each in survivors if each["ended"]) >= _IN_TIME * timeout_s:
+        return HUNG
+    return DIED
+
+
+def row(
+    killed: str,
+    victims: Sequence[Fate],
+    survivors: Sequence[Fate],
+    *,
+    tested: Mapping[str, float],
+    conditions: Mapping[str, Any],
+) -> Row:
+    """The row of one training. killed: whom, in words; tested: what the survivors' parameters were worth.
+
+    after_s is when the last of the survivors had finished or ended, or, of those who never did, when waiting for them
+    was given up. steps_done is what is known to be done by every surviving worker.
+    """
+    found = outcome(survivors, conditions["timeout_s"])
+    ended = [each for each in survivors if each["ended"]]
+    first = min(ended, key=lambda each: each["after_s"], default=None)
+    return {
+        **conditions,
+        "killed": killed,
+        "killed_members": ", ".join(each["name"] for each in victims),
+        "status": "measured",
+        "outcome": found,
+        "after_s": max(each["after_s"] for each in survivors),
+        "steps_done": conditions["steps" if found == WENT_ON else "at_step"],
+        **tested,
+        "ended": "; ".join(
+            f"{each['name']}: {each['ended']} after {each['after_s']:.1f} s" for each in ended
+        ),
+        "said": _last(first["said"]) if first else "",
+    }
+
+
+def _last(log: str) -> str:
+    """The last line of a log that names an error, or else a reason, or at least says something."""
+    lines = [line.strip() for line in reversed(log.splitlines()) if line.strip()]
+    telling = (line for sign in (_ERROR, _REASON) for line in lines if sign.search(line))
+    return next(telling, lines[0] if lines else "")[:_LONGEST]
+
+
+def as_csv(rows: Iterable[Row]) -> str:
+    """The rows under COLUMNS; what does not apply is empty."""
+    import pandas
+
+    table = pandas.DataFrame(rows, columns=pandas.Index(COLUMNS))
+    return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")

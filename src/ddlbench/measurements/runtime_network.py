@@ -1,0 +1,47 @@
+"""What messages get from the network inside each runtime, as tidy rows."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ddlbench.measurements import point_to_point
+
+COLUMNS = (
+    *("runtime", "network", "status", "reason", "size_bytes"),
+    *("one_way_us", "one_way_us_low", "one_way_us_high"),
+    *("throughput_mbit", "throughput_mbit_low", "throughput_mbit_high", "repetitions", "host"),
+)
+Row = dict[str, Any]
+Way = tuple[str, str]  # a runtime and a network
+
+
+def rows(
+    times_s: Mapping[Way, Mapping[int, Sequence[float]]], without: Mapping[Way, str], host: str
+) -> list[Row]:
+    """One row for each runtime, network and message size, in COLUMNS; of what was not measured one row with the reason.
+
+    times_s: one-way times in seconds by size in bytes, one a round; without: why there are none.
+    """
+    measured = [
+        row
+        for (runtime, network), of_size in times_s.items()
+        for row in point_to_point.rows(
+            of_size,
+            {"runtime": runtime, "network": network, "status": "measured", "reason": None, "host": host},
+        )
+    ]
+    lacking = [
+        {"runtime": runtime, "network": network, "status": "not_available", "reason": reason, "host": host}
+        for (runtime, network), reason in without.items()
+    ]
+    return [*measured, *lacking]
+
+
+def as_csv(found: Iterable[Row]) -> str:
+    """The rows as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found)
+    return text.getvalue()

@@ -1,0 +1,122 @@
+"""Which interface carries a fabric: chosen by a rule that is written down here, and never by luck.
+
+loopback     the loopback interface
+emulated     eth0 of an emulated host, which `star` makes
+ethernet     a card, or a bond or VLAN of cards, that is up, has an address and is no part of a bond or bridge
+infiniband   the same of IPoIB, above an active InfiniBand port (RoCE is ethernet, however it is driven)
+
+Among several the fastest is taken, where all tell their speed; of equally fast ones, the one with a default route. If
+that leaves more than one it is an error, and the configuration must name one (`interfaces`). Only so is a wireless or
+virtual interface ever taken for ethernet.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ddlbench.errors import ConfigError, DdlbenchError, nearest
+from ddlbench.network.interfaces import Interface, interfaces, speed, table
+
+FABRICS = ("loopback", "emulated", "ethernet", "infiniband")
+NAMEABLE = ("ethernet", "infiniband")  # fabrics whose interface the configuration can name
+OF_EMULATED_HOSTS = Interface("eth0", "virtual")
+_TAKES: Mapping[str, str] = {
+    "loopback": "the loopback interface",
+    "ethernet": "an Ethernet card (or a bond or VLAN of cards) that is up and has an address",
+    "infiniband": "an IPoIB interface that is up, has an address and lies on an active InfiniBand port",
+}
+_CARRIES: Mapping[str, tuple[str, ...]] = {  # the kinds of interface that a fabric may be called by
+    "loopback": ("loopback",),
+    "ethernet": ("ethernet", "wireless", "virtual", "unknown"),
+    "infiniband": ("infiniband",),
+}
+
+
+class NoInterface(DdlbenchError):
+    """This machine has no interface for a fabric."""
+
+
+def interface_of(fabric: str, named: Mapping[str, str | None]) -> Interface:
+    """The interface that carries `fabric` in the calling thread's network namespace.
+
+    named: fabric -> name of an interface, None to choose by the rule. Raises NoInterface, or ConfigError where the
+    named one will not do or several are equally good, with a list of what there is.
+    """
+    if fabric == "emulated":
+        return OF_EMULATED_HOSTS
+    return choose(fabric, interfaces(), default_route=default_route(), named=named.get(fabric))
+
+
+def choose(
+    fabric: str, found: Sequence[Interface], *, default_route: Collection[str] = (), named: str | None = None
+) -> Interface:
+    """The one of `found` that carries `fabric`; `default_route`: names of those that have one. Raises as above."""
+    if named is not None:
+        return _named(fabric, found, named)
+    fit = [each for each in found if each.kind == fabric and _objection(fabric, each) is None]
+    if not fit:
+        raise NoInterface(
+            f"fabric {fabric}: this machine has no interface for it; it takes {_TAKES[fabric]}:\n"
+            f"{_indented(found)}{_how_to_name(fabric)}"
+        )
+    all_tell = all(each.speed_mbit is not None for each in fit)
+    ranks = {
+        each.name: ((each.speed_mbit or 0.0) if all_tell else 0.0, each.name in default_route) for each in fit
+    }
+    best = [each for each in fit if ranks[each.name] == max(ranks.values())]
+    if len(best) > 1:
+        names = ", ".join(each.name for each in best)
+        why = speed(best[0].speed_mbit) if all_tell else "not all tell their speed"
+        raise ConfigError(
+            f"fabric {fabric}: {names} are equally good ({why}; no default route tells them apart):\n"
+            f"{_indented(best)}{_how_to_name(fabric)}"
+        )
+    return best[0]
+
+
+def default_route() -> set[str]:
+    """Names of the interfaces of the calling thread's network namespace that a default route leads to."""
+    from pyroute2 import IPRoute  # takes a quarter of a second
+
+    with IPRoute() as network:
+        leading = {route.get_attr("RTA_OIF") for route in network.get_default_routes()}
+        return {link.get_attr("IFLA_IFNAME") for link in network.get_links() if link["index"] in leading}
+
+
+def _named(fabric: str, found: Sequence[Interface], named: str) -> Interface:
+    where = f"interfaces.{fabric} of the configuration: {named!r}"
+    chosen = next((each for each in found if each.name == named), None)
+    if chosen is None:
+        hint = nearest(named, [each.name for each in found])
+        raise ConfigError(f"{where} is no interface of this machine{hint}. There are:\n{_indented(found)}")
+    if chosen.kind not in _CARRIES[fabric]:
+        raise ConfigError(
+            f"{where} is {chosen.kind}; results over it would be called {fabric} and not be it. There are:\n"
+            f"{_indented(found)}"
+        )
+    if objection := _objection(fabric, chosen):
+        raise ConfigError(f"{where} {objection}:\n{_indented([chosen])}")
+    return chosen
+
+
+def _objection(fabric: str, each: Interface) -> str | None:
+    """Why the interface cannot carry anything now."""
+    if fabric == "loopback":
+        return None
+    if each.master:
+        return f"is a part of {each.master}, which is what can be named"
+    if each.state not in ("up", "unknown"):  # what has no carrier to lose (a tunnel) is unknown to the kernel
+        return f"is {each.state}"
+    if not each.addresses:
+        return "has no address"
+    if fabric == "infiniband" and (each.hca is None or each.hca.state != "ACTIVE"):
+        return f"lies on a port that is {each.hca.state}" if each.hca else "lies on no port that is known"
+    return None
+
+
+def _how_to_name(fabric: str) -> str:
+    if fabric not in NAMEABLE:
+        return ""
+    return f"\nTo name one, set interfaces.{fabric} in the configuration (config/config.yaml)."
+
+
+def _indented(found: Sequence[Interface]) -> str:
+    return "\n".join(f"  {line}" for line in table(found).splitlines())

@@ -1,0 +1,83 @@
+"""RDMA ports of this machine, from /sys/class/infiniband: InfiniBand's, and those of Ethernet cards (RoCE).
+
+Its files are described in the kernel's Documentation/ABI/stable/sysfs-class-infiniband.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SYS = Path("/sys")
+_TYPE_OF = {"InfiniBand": "32", "Ethernet": "1"}  # ARPHRD numbers (linux/if_arp.h)
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of a host channel adapter; `netdevs` are the network interfaces whose packets leave through it.
+
+    link_layer: `InfiniBand` or `Ethernet`. rate_gbit: in Gbit/s, None where the driver does not tell. state: `ACTIVE`,
+    `INIT`, `DOWN`, ...
+    """
+
+    device: str
+    number: int
+    link_layer: str
+    rate_gbit: float | None
+    state: str
+    netdevs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As NCCL and UCX call it: `mlx5_0:1`."""
+        return f"{self.device}:{self.number}"
+
+
+def ports(sys: Path = SYS) -> list[Port]:
+    """Every port of every adapter, by name; none where the kernel has no RDMA driver loaded."""
+    folders = [port for device in _entries(sys / "class/infiniband") for port in _entries(device / "ports")]
+    return [_port(folder) for folder in folders]
+
+
+def _port(folder: Path) -> Port:
+    device, number = folder.parent.parent, int(folder.name)
+    rate = re.match(r"[\d.]+", attribute(folder / "rate"))  # "100 Gb/sec (4X EDR)"
+    link_layer = attribute(folder / "link_layer") or "InfiniBand"
+    return Port(
+        device.name,
+        number,
+        link_layer,
+        float(rate[0]) if rate else None,
+        attribute(folder / "state").rpartition(": ")[2],  # "4: ACTIVE"
+        tuple(sorted({*_named_by_addresses(folder), *_beside(device, number, link_layer)})),
+    )
+
+
+def _named_by_addresses(port: Path) -> Iterator[str]:
+    """The interfaces that a RoCE port's addresses belong to; a bond, too, is found by these."""
+    for entry in _entries(port / "gid_attrs/ndevs"):
+        if name := attribute(entry):
+            yield name
+
+
+def _beside(device: Path, number: int, link_layer: str) -> Iterator[str]:
+    """The interfaces of the same card, where it has one port, or they tell that this is theirs."""
+    alone = len(_entries(device / "ports")) == 1
+    for interface in _entries(device / "device/net"):
+        told = [attribute(interface / name) for name in ("dev_port", "dev_id")]  # the latter in older drivers
+        index = max((int(text, 0) for text in told if text), default=0)
+        fits = attribute(interface / "type") == _TYPE_OF.get(link_layer)
+        if fits and (alone or index + 1 == number):
+            yield interface.name
+
+
+def attribute(file: Path) -> str:
+    """What a file of sysfs says; empty where there is none, or the driver does not know."""
+    try:
+        return file.read_text().strip()
+    except OSError:  # as `speed` of a link that is down
+        return ""
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []

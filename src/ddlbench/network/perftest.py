@@ -1,0 +1,51 @@
+"""RDMA's own benchmarks of the package perftest, `ib_send_lat` and `ib_write_bw`: how they are called, what they say.
+
+The formats are those of perftest's source (perftest_parameters.h: RESULT_FMT_LAT, RESULT_FMT_G), versions 4.5 to 24.
+"""
+
+from collections.abc import Iterator
+
+LATENCY, BANDWIDTH = "ib_send_lat", "ib_write_bw"
+PROGRAMS = (LATENCY, BANDWIDTH)
+PACKAGE = "perftest"
+_MICROSECOND = 1e-6
+
+
+def server_argv(program: str, port: int, *, rdma_port: str, iterations: int) -> list[str]:
+    """The argv that waits for one client, on an RDMA port like `mlx5_0:1`; both sides must say the same."""
+    device, _, number = rdma_port.partition(":")
+    units = ["--report_gbits"] if program == BANDWIDTH else []
+    # All sizes from 2 bytes to 8 MiB; no warning of the processor's clock between the numbers.
+    return [program, "-d", device, "-i", number, "-p", str(port), "-n", str(iterations), "-a", "-F", *units]
+
+
+def client_argv(program: str, port: int, address: str, *, rdma_port: str, iterations: int) -> list[str]:
+    """The argv that measures with the server at `address`, which is reached over TCP to begin with."""
+    return [*server_argv(program, port, rdma_port=rdma_port, iterations=iterations), address]
+
+
+def one_way_s(report: str) -> dict[int, list[float]]:
+    """Median one-way time in seconds by size in bytes, of `ib_send_lat`. Raises ValueError for anything else."""
+    return {size: [value * _MICROSECOND] for size, value in _column(report, "t_typical[usec]")}
+
+
+def throughput_mbit(report: str) -> dict[int, list[float]]:
+    """Throughput in 10^6 bit/s by size in bytes, of `ib_write_bw --report_gbits`. Raises ValueError otherwise."""
+    return {size: [value * 1000] for size, value in _column(report, "BW average[Gb/sec]")}
+
+
+def _column(report: str, name: str) -> Iterator[tuple[int, float]]:
+    """The sizes, and the values below a heading."""
+    lines = iter(report.splitlines())
+    for line in lines:
+        if line.split()[:1] == ["#bytes"] and name in line:
+            before = line[: line.index(name)].replace("BW peak", "BW_peak")  # one column, though two words
+            column = len(before.split())
+            break
+    else:
+        raise ValueError(f"there is no {name} in {report.strip()!r}")
+    for line in lines:
+        values = line.split()
+        if not values or not values[0].isdigit():
+            return
+        yield int(values[0]), float(values[column])

@@ -1,0 +1,48 @@
+"""Probes of emulated links, as plain data: messages between two hosts, and collectives among several."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from ddlbench.plan.study import Link, PointToPoint
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """Collectives among hosts on one link; time is dilated by `dilation`, or more where hosts share cores."""
+
+    link: str
+    hosts: int
+    dilation: float
+    transport: str
+
+    @property
+    def table(self) -> str:
+        """Its table, below the folder of results."""
+        return f"probes/collectives/{self.link}-k{self.dilation:g}-{self.hosts}h-{self.transport}.csv"
+
+
+def dilation_of(links: Iterable[Link], shaped_mbit: float) -> float:
+    """The smallest whole factor under which none of the links has to be shaped to more than `shaped_mbit`."""
+    return float(max([1, *(ceil(link.bandwidth_mbit / shaped_mbit) for link in links)]))
+
+
+def probes_of(
+    settings: Mapping[str, Any], links: Mapping[str, Link]
+) -> tuple[PointToPoint | Collectives, ...]:
+    """What the configuration's `probes` ask for: each link by each transport, and among each number of hosts."""
+    messages, collectives = settings["point_to_point"], settings["collectives"]
+    factor = {name: dilation_of([link], settings["shaped_mbit"]) for name, link in links.items()}
+    return (
+        *(
+            PointToPoint(link, factor[link], transport)
+            for link in messages["links"]
+            for transport in messages["transports"]
+        ),
+        *(
+            Collectives(link, hosts, factor[link], collectives["transport"])
+            for link in collectives["links"]
+            for hosts in collectives["hosts"]
+        ),
+    )

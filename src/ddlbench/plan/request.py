@@ -1,0 +1,56 @@
+"""What a scheduler is asked for, for a run between machines: as many as the run has hosts, each as its study has it."""
+
+from typing import Any
+
+from ddlbench.plan.plan import Plan
+from ddlbench.plan.run import Run
+
+DRIVER_MB = 1024  # of the first node's memory: what measures there, beside the workers
+OVERRIDES = {  # keys of the configuration's `cluster` -> resources of Snakemake's
+    "partition": "slurm_partition",
+    "account": "slurm_account",
+    "runtime_min": "runtime",
+    "constraint": "constraint",
+    "qos": "qos",
+    "cpus": "cpus_per_task",
+    "mem_mb": "mem_mb",
+    "gres": "gres",
+}
+OF_THE_PLAN = ("mpi", "nodes", "tasks", "cpus_per_task", "mem_mb", "gres", "tasks_per_gpu")
+
+
+def requested(plan: Plan, run: Run) -> dict[str, Any]:
+    """Snakemake's resources for a run: of the plan, then what `cluster` says of its study, then of its figures.
+
+    nodes: one a host. cpus_per_task, mem_mb: of each node. A key that is missing is the profile's to say.
+    """
+    point = run.points[0]
+    gres = {"gres": "gpu:1", "tasks_per_gpu": 0} if point.devices == "gpu" else {}
+    several = {"mpi": "srun"} if point.hosts > 1 else {}  # one node's job is a step of srun's already
+    return {
+        **several,
+        "nodes": point.hosts,
+        "tasks": point.hosts,
+        "cpus_per_task": point.vcpus,
+        "mem_mb": int(point.memory_gb * 1024) + DRIVER_MB,
+        **gres,
+        **_overrides(plan, run),
+    }
+
+
+def overridden(plan: Plan) -> set[str]:
+    """The resources that `cluster` says of any study or figure."""
+    cluster = plan.settings.get("cluster", {})
+    said = [keys for block in ("studies", "figures") for keys in cluster.get(block, {}).values()]
+    return {OVERRIDES[key] for keys in said for key in keys}
+
+
+def _overrides(plan: Plan, run: Run) -> dict[str, Any]:
+    cluster = plan.settings.get("cluster", {})
+    said = dict(cluster.get("studies", {}).get(run.study, {}))
+    for figure, keys in cluster.get("figures", {}).items():
+        if run.study == plan.figures[figure].study and run in plan.runs_of(figure):
+            said |= keys
+    return {OVERRIDES[key]: value for key, value in said.items()} | (
+        {"tasks_per_gpu": 0} if "gres" in said else {}
+    )

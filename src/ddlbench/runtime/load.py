@@ -1,0 +1,57 @@
+"""What the processes of a host have used: time of processors, and memory."""
+
+import ctypes
+import os
+import resource
+import time
+from collections.abc import Iterable
+
+import psutil
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Load:
+    """CPU time and memory of processes and of those that they have started.
+
+    The kernel's clock of a process counts nanoseconds of all its threads; /proc would count hundredths of a second.
+    """
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        self._roots = list(pids)
+        self._cpu_ns: dict[int, int] = {}  # what has ended has used what it had used
+        self._processes: dict[int, tuple[int, int]] = {}  # pid -> its clock, its statm
+        self.look_around()
+
+    def look_around(self) -> None:
+        """Take in what the processes have started since."""
+        for root in self._roots:
+            try:
+                children = psutil.Process(root).children(recursive=True)
+            except psutil.NoSuchProcess:
+                continue
+            for pid in [root, *(child.pid for child in children)]:
+                if pid not in self._processes and (process := _open(pid)):
+                    self._processes[pid] = process
+
+    def read(self) -> tuple[int, int]:
+        """Nanoseconds of CPU time since they were started, and bytes of resident memory now."""
+        memory = 0
+        for pid, (clock, statm) in list(self._processes.items()):
+            try:
+                self._cpu_ns[pid] = time.clock_gettime_ns(clock)
+                memory += int(os.pread(statm, 64, 0).split()[1])
+            except (OSError, IndexError):  # it has ended
+                os.close(statm)
+                del self._processes[pid]
+        return sum(self._cpu_ns.values()), memory * resource.getpagesize()
+
+
+def _open(pid: int) -> tuple[int, int] | None:
+    clock = ctypes.c_int()
+    if _libc.clock_getcpuclockid(pid, ctypes.byref(clock)) != 0:
+        return None
+    try:
+        return clock.value, os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None

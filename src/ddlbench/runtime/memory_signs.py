@@ -1,0 +1,24 @@
+"""What a log says when a process ended for want of memory. Frameworks and their libraries have many words for it."""
+
+_SIGNS = (
+    "std::bad_alloc",  # C++
+    "MemoryError",  # Python, NumPy
+    "Cannot allocate memory",  # the kernel
+    "can't allocate memory",  # PyTorch
+    "ResourceExhaustedError",  # TensorFlow
+    "could not create a primitive",  # oneDNN
+    "could not execute a primitive",
+    "Failed to allocate",  # MXNet
+    "CUDA out of memory",  # on a GPU, PyTorch
+    "_STATUS_ALLOC_FAILED",  # cuBLAS, cuDNN
+    "OOM when allocating",  # TensorFlow
+    "CUDA_ERROR_OUT_OF_MEMORY",  # the driver
+    "'out of memory'",  # NCCL
+    "failed: out of memory",  # MXNet's cudaMalloc
+)
+
+
+def sign_of_lacking_memory(said: str) -> str | None:
+    """The last line of `said` that tells of it, or None."""
+    lines = (line.strip() for line in reversed(said.splitlines()))
+    return next((line for line in lines if any(sign in line for sign in _SIGNS)), None)

@@ -1,0 +1,157 @@
+"""A TensorFlow worker: synchronous data-parallel training (MultiWorkerMirroredStrategy) in a ring over gRPC, or NCCL.
+
+    python -m ddlbench.workers.fork_server ddlbench.workers.tensorflow_worker
+
+It is told what to do over the control socket (see `channel`):
+    connect  make the models, all workers alike, while the links are open
+    prepare  take a point: fresh parameters, its batches; a step without communication shows whether it fits
+    train    some steps, each timed
+    conclude hash the parameters and, if asked, evaluate the test set
+    stop
+
+The loop is our own: Keras' `fit` takes a tenth to a third longer with small models, and times no steps. TensorFlow
+sends all gradients as one, as is its default, and so begins when the backward pass has ended; nothing overlaps.
+"""
+
+import os
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
+
+import tensorflow as tf
+
+from ddlbench.workers.architectures import Shape
+from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.devices import on_gpu
+from ddlbench.workers.memory import used_bytes
+from ddlbench.workers.pace import Pace
+from ddlbench.workers.service import commands_of, serve
+from ddlbench.workers.tensorflow_gpu import versions, why_not
+from ddlbench.workers.tensorflow_group import resolver, use
+from ddlbench.workers.tensorflow_training import Learner, Point, prepared, then
+
+
+class Model:
+    """A model of the group and the step that trains it, the same at all its points."""
+
+    def __init__(self, strategy: tf.distribute.Strategy, pace: Pace, name: str, shape: Shape) -> None:
+        self.strategy, self.pace = strategy, pace
+        with strategy.scope():
+            self.learner = Learner(name, shape)
+
+    def make_step(
+        self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
+    ) -> tf.Tensor:
+        """One step of synchronous SGD, or, not `together`, what this worker computes of it; returns its loss."""
+        return self.step(images, labels, batch_size, tf.constant(together))
+
+    @tf.function
+    def step(self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, together: tf.Tensor) -> tf.Tensor:
+        """The same as a graph, which TensorFlow compiles for each size of a batch, when it is first called."""
+        loss, gradients = self.strategy.run(self.backward, (images, labels, batch_size))
+        if together:
+            self.strategy.run(self.update, (gradients,))
+        return loss
+
+    def backward(
+        self, images: tf.Tensor, labels: tf.Tensor, batch_size: int
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """The mean loss of these images, and their part of the gradients of the whole batch's mean loss."""
+        with tf.GradientTape() as tape:
+            losses = self.learner.losses(images, labels)
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
+        return tf.reduce_mean(losses), tape.gradient(loss, self.learner.network.trainable_variables)
+
+    def update(self, gradients: list[tf.Tensor]) -> None:
+        """Add up the workers' gradients and descend; first wait until the host's share of a core has made them."""
+        gradients = then(self.pace, self.pace.keep, gradients)
+        context = tf.distribute.get_replica_context()
+        gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        self.learner.descend(then(self.pace, self.pace.begin, gradients))
+
+
+class Worker:
+    """One worker of the group."""
+
+    def __init__(self, job: Message) -> None:
+        self.job = job
+        self.pace = Pace(job["core_share"], time.process_time)  # TensorFlow computes in threads of its own
+        self.point: Point | None = None
+        self.models: dict[tuple[str, Shape], Model] = {}
+        use(job)
+        self.strategy = join(job)
+        self.used_bytes = used_bytes()
+
+    def connect(self, command: Message) -> Message:
+        """Make the models that will be measured, [name, image shape] each, and let TCP's windows grow."""
+        for name, shape in command["models"]:
+            self.models[name, tuple(shape)] = Model(self.strategy, self.pace, name, tuple(shape))
+        largest = max(model.learner.network.count_params() for model in self.models.values())
+        for _ in range(4):
+            self.widen(largest)
+        # What does not fit is refused by all workers or by none: one that has traced a step has counted collectives by
+        # which TensorFlow tells them apart, and would wait for ever for those that have not.
+        self.used_bytes = int(self.mean_over_workers(tf.constant([float(self.used_bytes)]))[0])
+        return {"event": "connected"}
+
+    @tf.function
+    def widen(self, largest: int) -> None:
+        """Send as much as training will: on a slow link TCP's windows would take many steps to grow to that."""
+
+        def send() -> None:
+            tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.zeros(largest))
+
+        self.strategy.run(send)
+
+    @tf.function
+    def mean_over_workers(self, value: tf.Tensor) -> tf.Tensor:
+        """The mean of a number that every worker has."""
+
+        def reduce() -> tf.Tensor:
+            return tf.distribute.get_replica_context().all_reduce(
+                tf.distribute.ReduceOp.MEAN, value + tf.zeros(1)
+            )
+
+        return self.strategy.run(reduce)
+
+    def prepare(self, command: Message) -> Message:
+        """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
+        self.point = None
+        answer, self.point = prepared(command, self.job, self.used_bytes, lambda: self.take_point(command))
+        return answer
+
+    def take_point(self, command: Message) -> Point:
+        """The point, on its model."""
+        point = command["point"]
+        model = self.models[point["model"], tuple(point["image_shape"])]
+        return Point(self.job, self.pace, model, point, command["seed"])
+
+    def train(self, command: Message) -> Message:
+        """Train the point for some steps, going on where it is or from its fresh parameters."""
+        assert self.point is not None
+        return self.point.train(command)
+
+    def conclude(self, command: Message) -> Message:
+        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
+        assert self.point is not None
+        return self.point.conclude(command, is_first=self.job["index"] == 0, strategy=self.strategy)
+
+
+def join(job: Message) -> tf.distribute.Strategy:
+    """Start this worker's server and find the others', by their hosts' addresses; between GPUs sums are NCCL's."""
+    implementations = tf.distribute.experimental.CommunicationImplementation
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=implementations.NCCL if on_gpu(job) else implementations.RING
+    )
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver(job, "worker"), options)
+
+
+def main(control: str, rank: int) -> None:
+    """Serve the supervisor at `control` as `rank` until it says stop."""
+    channel = Channel(control, rank)
+    job = channel.receive()
+    if why := why_not(job):
+        channel.refuse(why)
+    worker = Worker(job)
+    channel.send({"event": "ready", "reconnects": False, "versions": versions(job)})
+    serve(channel, commands_of(worker))

@@ -1,0 +1,1 @@
+"""What tests do inside a sandbox: each public function is run in one of its own and gives back plain data."""

@@ -1,0 +1,155 @@
+"""What is found out about links and interfaces, and what is told of those that are not as they should be."""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pyroute2.netlink.rtnl import TC_H_ROOT
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.network import shaping
+from ddlbench.network.fabrics import choose, default_route
+from ddlbench.network.interfaces import interfaces
+from ddlbench.network.limits import Capacity, LinkRefused, check_delay, forwarded_mbit
+from ddlbench.network.link import Link
+from ddlbench.network.namespaces import enter, entered
+from ddlbench.network.probe import Tolerances, verify
+from ddlbench.network.sites import Sites
+from ddlbench.network.star import Star
+from ddlbench.runtime import links as links_of_a_session
+from ddlbench.runtime.clock import Clock
+from ddlbench.runtime.links import Drifted, Links
+from inside.star import datagrams, flood, hosts
+
+
+def probe(backend: str, made: dict[str, float], asked: dict[str, float]) -> dict[str, Any]:
+    """Make one link and have it probed as another."""
+    with hosts(backend) as star:
+        star.shape(Link(**made))
+        try:
+            tolerances = Tolerances(rate_percent=5, rtt_percent=5, rtt_ms=2, loss_points=0.5)
+            found = verify(star, Link(**asked), tolerances)
+        except DdlbenchError as error:
+            return {"refused": str(error)}
+    return {"found": found.as_dict()}
+
+
+def refused(backend: str, link: dict[str, float], dilation: float = 1.0) -> str | None:
+    """What is said of a link that cannot be made; None of one that can."""
+    asked = Link(**link)
+    with hosts(backend, dilation=dilation) as star:
+        star.backend.dilation = dilation
+        try:
+            check_delay(asked, star.backend)
+            Capacity(star).check(asked)
+        except LinkRefused as error:
+            return str(error)
+    return None
+
+
+def forwarded_in_turn(backend: str) -> dict[str, list[float]]:
+    """What is forwarded in short and in long trains, and how many bytes of them each host may send afterwards."""
+    with hosts(backend) as star:
+        before = _trains(star)
+        found = [forwarded_mbit(star, train) for train in (16384, 65536)]
+        return {"mbit": found, "trains": [*before, *_trains(star)]}
+
+
+def _trains(star: Star) -> list[int]:
+    return [
+        port.netlink.get_links(port.index)[0].get_attr("IFLA_GSO_MAX_SIZE") for port in star.backend.ports
+    ]
+
+
+def drift(backend: str, change: str, recheck_s: float) -> dict[str, Any]:
+    """Make a link, look at it again after `change`, and tell what the checks said and what they cost."""
+    asked = Link(20, 5)
+    clock = Clock()
+    links_of_a_session.COST = 1000.0  # a measurement may follow the other at once
+    with hosts(backend) as star:
+        tolerances = Tolerances(rate_percent=10, rtt_percent=20, rtt_ms=4, loss_points=1)
+        links = Links(star, tolerances, recheck_s=recheck_s, clock=clock)
+        made = links.make(asked)
+        began = clock.now_s()
+        unchanged = links.check()
+        took_s = clock.now_s() - began
+        port = star.backend.ports[0]
+        if change == "rate":
+            port.netlink.tc(
+                "replace", "tbf", index=port.index, handle=0x10000, rate=1e6, burst=65536, limit=10**6
+            )
+        elif change == "removed":
+            port.netlink.tc("del", index=port.index, handle=0x10000, parent=TC_H_ROOT)
+        elif change == "removed for what is received":
+            assert port.back is not None
+            port.back.netlink.tc("del", index=port.back.index, handle=0x10000, parent=TC_H_ROOT)
+        elif change == "busy":  # somebody else fills the link
+            sender, receiver = datagrams(star, 0), datagrams(star, 1)
+            if os.fork() == 0:
+                flood(sender, receiver.getsockname())
+        try:
+            time.sleep(min(1.0, 5 * recheck_s))
+            found = links.check()
+        except Drifted as error:
+            return {"made": made, "unchanged": unchanged, "took_s": took_s, "said": str(error)}
+    return {"made": made, "unchanged": unchanged, "took_s": took_s, "found": found, "said": None}
+
+
+def dead_delay(link: dict[str, float]) -> dict[str, Any]:
+    """What a link whose delay process was killed carries, and what is said of it."""
+    with hosts("tbf+nfqueue") as star:
+        star.shape(Link(**link))
+        sender, receiver = datagrams(star, 0), datagrams(star, 1)
+        receiver.settimeout(5)
+        sender.sendto(b"before", receiver.getsockname())
+        before = receiver.recv(100)
+        assert isinstance(star.backend, shaping.DelayedVerdicts)
+        star.backend.process.kill()
+        star.backend.process.wait()
+        receiver.settimeout(0.5)
+        sender.sendto(b"after", receiver.getsockname())
+        try:
+            after = receiver.recv(100).decode()
+        except TimeoutError:
+            after = None
+        try:
+            star.backend.check()
+        except DdlbenchError as error:
+            return {"before": before.decode(), "after": after, "said": str(error)}
+    return {"before": before.decode(), "after": after, "said": None}
+
+
+def busy(ready: str, sites: int = 1) -> None:
+    """Hosts with a process in each, and links with all that they need, until somebody ends it."""
+    link = Link(100, 5)
+    names = tuple(map(str, range(sites)))
+    with hosts(None, sites=sites) as star:
+        star.shape(Sites(names, (link,) * sites, (link,) * (sites * (sites - 1))) if sites > 1 else link)
+        for namespace in star.namespaces:
+            subprocess.Popen(["sleep", "600"], preexec_fn=lambda namespace=namespace: enter(namespace))
+        Path(ready).touch()
+        signal.pause()
+
+
+def interfaces_of_a_host(mount_sysfs: bool) -> dict[str, Any]:
+    """The interfaces of an emulated host, with its own /sys or the machine's, and what would carry ethernet."""
+    with hosts(None) as star, entered(star.namespaces[0]):
+        if mount_sysfs:
+            subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], check=True)
+        until = time.monotonic() + 5  # the kernel tells of a new link's carrier up to a second late
+        while any(each.state == "down" for each in interfaces()) and time.monotonic() < until:
+            time.sleep(0.05)
+        found = interfaces()
+        answers = {}
+        for named in (None, "eth0"):
+            try:
+                answers[str(named)] = choose(
+                    "ethernet", found, default_route=default_route(), named=named
+                ).name
+            except DdlbenchError as error:
+                answers[str(named)] = str(error)
+    return {"found": {each.name: asdict(each) for each in found}, "chosen": answers}

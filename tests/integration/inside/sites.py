@@ -1,0 +1,59 @@
+"""Hosts on several sites."""
+
+from typing import Any
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.network.probe import Tolerances
+from ddlbench.network.site_probe import verify_sites
+from ddlbench.network.sites import Sites
+from inside.links import connecting_ms, goodput_between, lost_between, one_way_ms
+from inside.star import ADDRESSES, hosts
+
+THREE = [*ADDRESSES, "10.66.0.3"]  # of two sites: two hosts on the first, one on the second
+
+
+def site_times_ms(backend: str, sites: dict[str, Any], times: int = 20) -> dict[str, list[float]]:
+    """How long a connection and a packet take between hosts of two sites, and a connection within one."""
+    with hosts(backend, addresses=THREE, sites=2) as star:
+        star.shape(Sites.from_dict(sites))
+        return {
+            "lan": connecting_ms(star, times, 0, 1),
+            "wan": connecting_ms(star, times, 0, 2),
+            "near -> far": one_way_ms(star, 0, 2, times),
+            "far -> near": one_way_ms(star, 2, 0, times),
+        }
+
+
+def site_rates_mbit(
+    backend: str, sites: dict[str, Any], wanted: dict[str, float], percent: float
+) -> dict[str, list[float]]:
+    """What iperf3 carries from each of two sites to the other."""
+    with hosts(backend, addresses=THREE, sites=2) as star:
+        star.shape(Sites.from_dict(sites))
+        return {
+            way: goodput_between(star, *pair, wanted[way], percent)
+            for way, pair in (("near -> far", (1, 2)), ("far -> near", (2, 1)))
+        }
+
+
+def site_losses_percent(backend: str, sites: dict[str, Any], packets: int) -> dict[str, float]:
+    """How many of the packets that a site sends do not reach the other."""
+    with hosts(backend, addresses=THREE, sites=2) as star:
+        star.shape(Sites.from_dict(sites))
+        return {
+            way: lost_between(star, *pair, packets)
+            for way, pair in (("near -> far", (1, 2)), ("far -> near", (2, 1)))
+        }
+
+
+def probe_sites(
+    backend: str | None, made: dict[str, Any], asked: dict[str, Any], dilation: float = 1.0
+) -> dict[str, Any]:
+    """Make the links of two sites and have them probed as others."""
+    with hosts(backend, addresses=THREE, sites=2, dilation=dilation) as star:
+        star.shape(Sites.from_dict(made))
+        try:
+            tolerances = Tolerances(rate_percent=5, rtt_percent=5, rtt_ms=2, loss_points=0.5)
+            return {"found": verify_sites(star, Sites.from_dict(asked), tolerances)}
+        except DdlbenchError as error:
+            return {"refused": str(error)}

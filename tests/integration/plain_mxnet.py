@@ -1,0 +1,57 @@
+"""Plain training in MXNet, as in `plain_torch`; and Gluon's own AlexNet and ResNet-18 beside ours."""
+
+import json
+import sys
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+from mxnet.gluon.model_zoo import vision
+
+from ddlbench.workers.architectures import initial
+from ddlbench.workers.mxnet_models import build, dump, load, trained_parameters
+
+
+def zoo(name, theirs, images, mode):
+    """Outputs of Gluon's own model and of ours, given the same weights."""
+    ours = build(name, (224, 224, 3))
+    theirs.initialize()
+    theirs(images)  # only now it knows its sizes
+    for model in (ours, theirs):
+        load(model, initial(name, (224, 224, 3), seed=1))
+    with mode():
+        return [model(images).asnumpy().tolist() for model in (ours, theirs)]
+
+
+def read(batches, precision):
+    """Images [n, h, w, c] and labels of each step."""
+    arrays = np.load(batches)
+    return zip(arrays["images"].astype(precision), arrays["labels"], strict=True)
+
+
+job = json.load(sys.stdin)
+shapes = {}
+for name, shape in job["build"].items():
+    shapes[name] = [list(parameter.shape) for parameter in trained_parameters(build(name, tuple(shape)))]
+trained = []
+for name, shape, precision, learning_rate, batches in job["train"]:
+    model, losses = build(name, tuple(shape)), []
+    load(model, initial(name, tuple(shape), seed=1))
+    model.cast(precision)
+    model.hybridize(static_alloc=True)
+    trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": learning_rate})
+    cross_entropy = gluon.loss.SoftmaxCrossEntropyLoss()
+    for images, labels in read(batches, precision):
+        with autograd.record():
+            outputs = model(mx.nd.array(images.transpose(0, 3, 1, 2), dtype=precision))
+            loss = cross_entropy(outputs, mx.nd.array(labels, dtype=precision))
+        loss.backward()
+        trainer.step(len(labels))
+        losses.append(float(loss.mean().asscalar()))
+    trained.append({"losses": losses, "spreads": [float(each.std()) for each in dump(model)]})
+images = mx.nd.array(np.load(job["zoo"])["images"][0][:2].transpose(0, 3, 1, 2))
+outputs = {
+    "resnet18": zoo("resnet18", vision.resnet18_v1(), images, autograd.train_mode),
+    "alexnet": zoo("alexnet", vision.alexnet(), images, autograd.predict_mode),  # without its dropout
+}
+print(json.dumps({"shapes": shapes, "trained": trained, "zoo": outputs}))

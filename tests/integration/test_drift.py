@@ -1,0 +1,89 @@
+"""A link that changes while it is measured on is noticed, and what was measured on it does not count."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import Pipeline
+
+CHANGES = {
+    "rate": "rate 2500000 -> 1000000",
+    "removed": "link 1 has no tbf any more",
+    "removed for what is received": "link 1 back has no tbf any more",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_shaper_that_somebody_has_changed_is_noticed_at_once(sandbox, backend, change):
+    found = sandbox("drift", backend=backend, change=change, recheck_s=1000)
+    assert found["unchanged"] is None
+    assert found["took_s"] < 0.5
+    assert "has drifted. When it was verified: " in found["said"]
+    assert CHANGES[change] in found["said"]
+
+
+def test_a_link_that_carries_something_else_is_noticed_when_it_is_measured_again(sandbox, backend):
+    said = sandbox("drift", backend=backend, change="busy", recheck_s=0.2)["said"]
+    assert "is not what was asked for (20 Mbit/s, 5 ms, 0 % loss" in said
+    assert "do those since the links were last found right" in said
+
+
+def test_a_link_that_is_still_right_is_measured_again_and_the_run_goes_on(sandbox, backend):
+    found = sandbox("drift", backend=backend, change="nothing", recheck_s=0.2)
+    assert found["said"] is None
+    assert found["found"]["rate_mbit"] == pytest.approx(found["made"]["rate_mbit"], rel=0.1)
+
+
+def test_a_run_whose_link_is_changed_fails_and_keeps_nothing_measured_on_the_changed_link(
+    prepared: Pipeline,
+):
+    settings = {"measure": {"min_repetitions": 500, "max_repetitions": 500, "recheck_s": 0.5}}
+    prepared.configure(settings)
+    process = prepared.start(prepared.manifest("bandwidth"))
+    try:
+        _wait_for(lambda: len(prepared.measurements()) >= 3 or process.poll() is not None)
+        before = len(prepared.measurements())
+        for namespace in _hosts_below(process.pid):
+            change = ["tc", "qdisc", "replace", "dev", "eth0", "root", "handle", "1:", "tbf"]
+            change += ["rate", "3mbit", "burst", "64kb", "limit", "1mb"]
+            subprocess.run(["nsenter", f"--net={namespace}", *change], check=True)
+        assert process.wait(300) != 0
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+    assert "has drifted. When it was verified: " in prepared.said
+    assert "of link 1: " in prepared.said or "is not what was asked for" in prepared.said
+    # At most what was under way, on the link before, is there in addition.
+    assert before - 3 <= len(prepared.measurements()) <= before + 3
+    assert all(record["link"]["measured"]["rate_mbit"] > 50 for record in prepared.records())
+
+
+def _wait_for(happened) -> None:
+    deadline = time.monotonic() + 300
+    while not happened() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert happened()
+
+
+def _hosts_below(pid: int) -> list[str]:
+    """The network namespaces of the workers that a process has started."""
+    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(child): int(parent) for child, parent in map(str.split, listing.splitlines())}
+    below = {pid}
+    while more := {child for child, parent in parents.items() if parent in below} - below:
+        below |= more
+    found = {}
+    for each in sorted(below):
+        path = f"/proc/{each}/ns/net"
+        try:
+            devices = Path(f"/proc/{each}/net/dev").read_text()
+            if " eth0:" in devices and os.readlink(path) != os.readlink("/proc/self/ns/net"):
+                found.setdefault(os.readlink(path), path)
+        except OSError:
+            continue
+    return list(found.values())

@@ -1,0 +1,88 @@
+"""What real PyTorch groups do when members of them are killed in the middle of a training."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ddlbench.datasets import prepare
+from ddlbench.plan import load
+from ddlbench.runtime.faults import write_faults
+from ddlbench.runtime.materials import Materials
+from unit.small_study import small_repository, write_study
+
+RING, SYNC, ASYNC = "ring_allreduce", "parameter_server_sync", "parameter_server_async"
+TIMEOUT_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def rows(torch_environment: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> dict[Any, pd.Series]:
+    """What became of each training, by strategy and whom it lost."""
+    root = tmp_path_factory.mktemp("repository")
+    settings, study = small_repository(root)
+    study["faults"] = {
+        name: {
+            "hosts": "four",
+            "workers": 3,
+            "model": "mlp",
+            "dataset": "digits",
+            "batch_size": 48,
+            "fabric": "loopback",
+            "strategy": strategy,
+            "kill": kill,
+            "at_step": 5,
+            "steps": 60,
+            "timeout_s": TIMEOUT_S,
+        }
+        for name, strategy, kill in (
+            ("a", RING, [1, "server"]),
+            ("b", SYNC, [1]),
+            ("c", ASYNC, [2, "server"]),
+        )
+    }
+    write_study(root, study)
+    plan = load(settings, root)
+    digits = root / "digits-28x28x1.npz"
+    prepare("digits", {}, digits)
+    environment = Path(torch_environment["python"]).parents[1] / "environment.json"
+    materials = Materials({"bare": [environment]}, {digits.stem: digits})
+    tables = []
+    for fault in plan.faults.values():
+        table = root / f"{fault.name}.csv"
+        write_faults(plan, fault, table, materials, logs=root / "logs")
+        tables.append(pd.read_csv(table))
+    return {(row["strategy"], row["killed"]): row for _, row in pd.concat(tables).iterrows()}
+
+
+def test_a_ring_that_loses_a_worker_dies_at_once_and_says_why(rows):
+    row = rows[RING, "1 worker"]
+    assert row["outcome"] == "died"
+    assert row["killed_members"] == "rank 2 on host h3"
+    assert row["after_s"] < TIMEOUT_S
+    assert "closed" in row["said"].lower() or "reset" in row["said"].lower()
+    assert pd.isna(row["test_accuracy_percent"])
+
+
+def test_a_ring_has_no_server_to_lose(rows):
+    assert (RING, "the server") not in rows
+
+
+def test_workers_of_a_synchronous_server_wait_for_the_one_that_is_lost_until_their_time_out(rows):
+    row = rows[SYNC, "1 worker"]
+    assert row["outcome"] == "hung"
+    assert row["after_s"] >= 0.9 * TIMEOUT_S
+    assert "timed out" in row["said"].lower() or "timeout" in row["said"].lower()
+
+
+def test_the_last_worker_of_an_asynchronous_server_goes_on_and_learns(rows):
+    row = rows[ASYNC, "2 workers"]
+    assert row["outcome"] == "went_on"
+    assert row["steps_done"] == 60
+    assert row["test_accuracy_percent"] > 40  # 10 is knowing nothing
+
+
+def test_without_their_server_asynchronous_workers_die(rows):
+    row = rows[ASYNC, "the server"]
+    assert row["outcome"] == "died"
+    assert row["killed_members"].startswith("the server on host h4")

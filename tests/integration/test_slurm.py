@@ -1,0 +1,190 @@
+"""Measuring on a real SLURM cluster: four nodes, all of them on this machine and on its network."""
+
+import json
+
+import pytest
+
+from ddlbench.runtime.sweep import SESSION
+from integration.on_cluster import LONG, PATIENCE_S, OnCluster, wait_for
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+def test_the_same_point_is_measured_on_two_and_on_four_nodes(on_cluster):
+    assert on_cluster.run("tiny2000_few") == 0, on_cluster.pipeline.said
+    assert (on_cluster.pipeline.root / "results/figures/tiny2000_few.svg").is_file()
+    records = on_cluster.records()
+    assert {record["point"]["workers"] for record in records} == {2, 4}
+    for record in records:
+        workers, slurm = record["point"]["workers"], record["provenance"]["slurm"]
+        assert record["parameters_identical"]
+        assert len(record["parameters_sha256"]) == len(record["step_times_ms"]) == workers
+        assert slurm["nodes"] == [f"node{number}" for number in range(1, workers + 1)]
+        assert [facts["slurm_job"] for facts in record["provenance"]["hosts"]] == [slurm["job"]] * workers
+        assert set(slurm["interfaces"]) == set(record["telemetry"]["hosts"]) == set(slurm["nodes"])
+        assert len(record["telemetry"]["files"]) == workers
+    sidecar = json.loads(
+        next(on_cluster.pipeline.root.glob("results/runs/*/*2w*.json.prov.json")).read_text()
+    )
+    assert "node[1-2]" in json.dumps(sidecar)
+
+
+def test_a_parameter_server_has_a_node_of_its_own(on_cluster):
+    assert on_cluster.run("tiny2000_server") == 0, on_cluster.pipeline.said
+    for record in on_cluster.records():
+        assert len(record["provenance"]["slurm"]["nodes"]) == 3
+        assert len(record["step_times_ms"]) == 2
+
+
+def test_on_nodes_with_gpus_a_framework_without_cuda_says_which_requirements_have_it(on_cluster):
+    assert on_cluster.run("tiny2000_gpus", "--retries", "0") == 1
+    (log,) = on_cluster.pipeline.root.glob("logs/runs/tiny2000/*/sweep.log")
+    told = log.read_text()
+    assert " on host node" in told  # which the cluster says has a GPU to give
+    assert "environments: {torch: {requirements: containers/torch/requirements-cuda.txt}}" in told
+
+
+@pytest.mark.parametrize("harm", ["kill_daemon", "crash"])
+def test_a_run_goes_on_elsewhere_when_a_node_fails(on_cluster, four_nodes, harm):
+    on_cluster.configure(LONG | {"min_repetitions": 200, "max_repetitions": 200})
+    going = on_cluster.start("tiny2000_two")
+    lost = "node2"
+    try:
+        wait_for(on_cluster.pipeline.measurements, going)
+        lost = on_cluster.records()[0]["provenance"]["slurm"]["nodes"][1]  # not where the driver is
+        getattr(four_nodes, harm)(lost)
+        assert going.wait(2 * PATIENCE_S) == 0, on_cluster.pipeline.said
+    finally:
+        going.kill()
+        four_nodes.restart_daemon(lost)
+    records = on_cluster.records()
+    assert len(records) == 200  # none twice, none lost
+    assert lost not in records[-1]["provenance"]["slurm"]["nodes"]
+    assert len(on_cluster.attempts()) > 1
+
+
+def test_a_driver_that_slurm_has_given_up_stores_nothing_beside_its_successor(on_cluster, four_nodes):
+    on_cluster.configure(LONG)
+    going = on_cluster.start("tiny2000_emulated", "--retries", "0")
+    wait_for(on_cluster.pipeline.measurements, going)
+    (given_up,) = on_cluster.processes(SESSION)
+    lost = given_up.environ()["SLURMD_NODENAME"]
+    try:
+        four_nodes.kill_daemon(lost)
+        wait_for(lambda: len(on_cluster.attempts()) > 1, going)
+        wait_for(lambda: not given_up.is_running(), going)
+        kept = len(on_cluster.records())
+        wait_for(lambda: len(on_cluster.records()) > kept + 10, going)
+    finally:
+        on_cluster.kill(going)
+        four_nodes.restart_daemon(lost)
+        four_nodes.ask("scancel", "--partition=main")
+    repetitions = [record["repetition"] for record in on_cluster.records()]
+    assert repetitions == list(range(len(repetitions)))  # none twice
+    assert len(on_cluster.attempts()) == 2
+
+
+def test_a_pre_empted_run_goes_on_when_it_has_its_nodes_again(on_cluster, four_nodes):
+    on_cluster.configure(LONG | {"min_repetitions": 60, "max_repetitions": 60})
+    going = on_cluster.start("tiny2000_two", "--retries", "0")
+    wait_for(on_cluster.pipeline.measurements, going)
+    four_nodes.ask(
+        "sbatch", "--partition=urgent", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=true"
+    )
+    assert going.wait(2 * PATIENCE_S) == 0, on_cluster.pipeline.said
+    assert [record["repetition"] for record in on_cluster.records()] == list(range(60))
+    assert len(on_cluster.jobs()) == 1  # SLURM has started the same job again
+    assert len(on_cluster.attempts()) > 1
+
+
+def test_emulated_hosts_are_measured_by_a_job_on_one_node(on_cluster):
+    on_cluster.pipeline.configure()
+    assert on_cluster.run("tiny2000_fig1") == 0, on_cluster.pipeline.said
+    jobs = [facts["slurm_job"] for record in on_cluster.records() for facts in record["provenance"]["hosts"]]
+    assert len(jobs) == 8  # two hosts, two links, two repetitions
+    assert len(set(jobs)) == 1
+    assert jobs[0] is not None
+
+
+def test_a_cancelled_run_goes_on_in_a_retry(on_cluster, four_nodes):
+    on_cluster.configure(LONG | {"min_repetitions": 60, "max_repetitions": 60})
+    going = on_cluster.start("tiny2000_two", "--config", "fresh=true")  # the retry is of the same call
+    wait_for(on_cluster.pipeline.measurements, going)
+    four_nodes.ask("scancel", *on_cluster.jobs())
+    assert going.wait(2 * PATIENCE_S) == 0, on_cluster.pipeline.said
+    assert len(on_cluster.jobs()) > 1
+    assert [record["repetition"] for record in on_cluster.records()] == list(range(60))
+    first, *_, last = on_cluster.attempts()
+    assert "CANCELLED" in first["how"]
+    assert last["how"] == "done"
+
+
+@pytest.fixture(scope="module")
+def out_of_time(with_data, four_nodes, tmp_path_factory):
+    """Two pipelines whose jobs had a minute each: in that one could measure, the other one could not."""
+    measured, not_begun = (
+        OnCluster(with_data.copy(tmp_path_factory.mktemp(name) / "ddlbench"), four_nodes)
+        for name in ("measured", "not_begun")
+    )
+    a_minute = {"figures": {"tiny2000_two": {"runtime_min": 1}}}
+    at_least = dict.fromkeys(("min_repetitions", "max_repetitions"), 330)  # 110 s; SLURM looks twice a minute
+    measured.configure(LONG | at_least, cluster=a_minute)
+    not_begun.configure(dict.fromkeys(("min_steps", "max_steps"), 1_000_000), cluster=a_minute)
+    going = [
+        measured.start("tiny2000_two", "--retries", "30"),
+        not_begun.start("tiny2000_two", "--retries", "1"),
+    ]
+    assert [each.wait(2 * PATIENCE_S) for each in going] == [0, 1], measured.pipeline.said
+    return measured, not_begun
+
+
+def test_a_run_that_meets_its_time_limit_goes_on_in_a_retry(out_of_time):
+    on_cluster, _ = out_of_time
+    assert len(on_cluster.records()) == 330
+    *cut_short, last = on_cluster.attempts()
+    assert cut_short
+    assert [each["how"] for each in cut_short if "TIMEOUT" not in each["how"]] == []
+    assert last["how"] == "done"
+
+
+def test_a_time_limit_that_was_over_before_the_first_measurement_is_told_and_not_met_again(out_of_time):
+    _, on_cluster = out_of_time
+    assert len(on_cluster.attempts()) == 1  # of the two jobs
+    told = "the time limit of 1 min ended attempt 1 before its first measurement, and now it is 1 min; ask for more"
+    assert told in on_cluster.told()
+
+
+def test_nothing_is_left_on_any_node_of_a_driver_that_is_killed(on_cluster):
+    on_cluster.configure(LONG)
+    going = on_cluster.start("tiny2000_two", "--retries", "0")
+    wait_for(on_cluster.pipeline.measurements, going)
+    of_ours = on_cluster.processes("ddlbench.runtime.node")
+    theirs = [child for each in of_ours for child in each.children(recursive=True)]
+    (session,) = on_cluster.processes(SESSION)
+    assert len(of_ours) == 2
+    assert len(theirs) >= 4  # on each node a worker and a sampler
+    session.kill()
+    wait_for(lambda: not any(each.is_running() for each in [*of_ours, *theirs]))
+    assert going.wait(PATIENCE_S) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["tiny2000_two", "--set-resources", "measure_on_nodes:slurm_partition=mian"],
+            "there is no partition 'mian' (did you mean 'main'?)",
+        ),
+        (["tiny2000_five"], "partition 'main' has 4 nodes, and 5 are asked for"),
+        (
+            ["tiny2000_two", "--set-resources", "measure_on_nodes:gres='gpu:2'"],
+            "partition 'main' has 0 nodes with gpu:2, and 2 are asked for",
+        ),
+    ],
+)
+def test_what_the_cluster_has_not_got_is_refused_before_anything_starts(on_cluster, arguments, told):
+    assert on_cluster.run(*arguments) == 1
+    said = on_cluster.pipeline.said
+    assert told in said
+    assert "main (default): 4 nodes, each 2 processors, 8000 MB, gpu:1; no time limit" in said
+    assert "has been submitted" not in said

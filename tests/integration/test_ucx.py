@@ -1,0 +1,103 @@
+"""UCX's own benchmark between two emulated hosts finds the link that is there."""
+
+import csv
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from ddlbench.cli import main
+from ddlbench.network.link import Link
+from ddlbench.network.transports import transports
+from ddlbench.network.ucx import PROGRAM
+from ddlbench.runtime.ucx_probing import probe_link, sizes
+
+OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
+ATTEMPTS = 3  # a machine may be busy at one of them
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    assert shutil.which(PROGRAM), f"{PROGRAM} is not installed: `make test` does it"
+
+
+@pytest.fixture
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def test_ucx_is_there_and_finds_this_machines_networks():
+    (ucx,) = [each for each in transports() if each.name == "ucx"]
+    assert ucx.available
+    assert "tcp/lo" in ucx.devices
+
+
+def test_small_messages_take_the_links_latency_and_the_result_says_over_what_they_went():
+    for _ in range(ATTEMPTS):
+        found = probe_link(Link(1000, 5), repetitions=2, largest_bytes=256)
+        assert found["vanished"] is None
+        small_ms = [value * 1e3 for values in found["times_s"].values() for value in values]
+        if max(small_ms) < 5.5:
+            break
+    assert small_ms == pytest.approx([5] * len(small_ms), abs=0.5)
+    assert list(found["times_s"]) == sizes(256)
+    assert found["device"] == "tcp/eth0"
+
+
+def test_a_stream_gets_the_links_bandwidth_and_never_more():
+    rates_mbit = []
+    while len(rates_mbit) < ATTEMPTS and max(rates_mbit, default=0) < 0.95 * 100 * OF_NOMINAL:
+        found = probe_link(Link(100), repetitions=1, largest_bytes=1 << 20)
+        rates_mbit += found["throughput_mbit"][1 << 20]
+    assert max(rates_mbit) == pytest.approx(100 * OF_NOMINAL, rel=0.05)
+
+
+def test_dilation_leaves_latency_as_it_is_called():
+    for _ in range(ATTEMPTS):
+        found = probe_link(Link(400, 2), dilation=4.0, repetitions=1, largest_bytes=64)
+        (small_ms,) = (value * 1e3 for value in found["times_s"][64])
+        if small_ms < 2.2:
+            break
+    assert small_ms == pytest.approx(2, abs=0.2)
+
+
+def test_what_takes_too_long_ends_with_what_was_measured_before():
+    found = probe_link(Link(1, 20), repetitions=1, largest_bytes=1 << 20, timeout_s=3)
+    assert found["vanished"] == f"{PROGRAM} has been silent for 3 s"
+    assert found["times_s"][1][0] == pytest.approx(0.02, rel=0.2)
+    assert 1 << 20 not in found["times_s"]
+
+
+def test_ucx_between_two_machines_is_measured_and_labelled_with_its_device(tmp_path, free_port):
+    over_loopback = ["--transport", "ucx", "--device", "tcp/lo", "--port", str(free_port)]
+    waiting = [sys.executable, "-m", "ddlbench.cli", "probe", "answer", *over_loopback, "--timeout-s", "60"]
+    answering = subprocess.Popen(waiting)
+    try:
+        asked = ["probe", "address", "127.0.0.1", *over_loopback, "--fabric", "loopback"]
+        assert main([*asked, "--largest-bytes", "1024", "--output", str(tmp_path / "curve")]) == 0
+    finally:
+        answering.kill()
+        answering.wait()
+    rows = list(csv.DictReader((tmp_path / "curve.csv").open()))
+    assert {(row["transport"], row["device"], row["fabric"]) for row in rows} == {
+        ("ucx", "tcp/lo", "loopback")
+    }
+    assert [int(row["size_bytes"]) for row in rows if row["tool"] == "tag_lat"] == sizes(1024)
+    assert [row["one_way_us"] for row in rows if row["tool"] == "tag_bw"] == [""]
+    assert len((tmp_path / "curve.np.out").read_text().splitlines()) == len(sizes(1024))
+
+
+def test_a_device_that_is_not_there_is_told_with_those_that_are(capsys):
+    assert main(["probe", "address", "127.0.0.1", "--transport", "ucx", "--device", "tcp/l0"]) == 2
+    said = capsys.readouterr().err
+    assert "--device tcp/l0: ucx does not find it (did you mean 'tcp/lo'?)" in said
+
+
+@pytest.mark.skipif(bool(transports()[2].devices), reason="this machine has InfiniBand")
+def test_verbs_without_infiniband_are_told_what_is_missing(capsys):
+    assert main(["probe", "address", "127.0.0.1", "--transport", "verbs"]) == 2
+    assert "transport verbs:" in (said := capsys.readouterr().err)
+    assert "RDMA" in said

@@ -1,0 +1,99 @@
+"""An environment that could not be made says why, in full and in one line, and is tried again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.runtime.failed_environments import (
+    create_or_record,
+    described,
+    failures,
+    forget,
+    lacks_its_environment,
+    record_failure,
+    why_not,
+)
+
+pytestmark = pytest.mark.unit
+
+HEAD = "environment x could not be made: it ended with status 1:\n  "
+
+
+@pytest.mark.parametrize(
+    ("failure", "gist"),
+    [
+        ("lock.txt: there are no such requirements", "lock.txt: there are no such requirements"),
+        (
+            HEAD + "ERROR: Could not find a version\n  ERROR: No matching distribution found for a==0",
+            "No matching distribution found for a==0",
+        ),
+        (
+            "horovod could not be made: it ended with status -9 after 9 s, which is too long:\n  cc1plus",
+            "horovod could not be made: it ended with status -9 after 9 s, which is too long",
+        ),
+        (
+            HEAD + "Traceback (most recent call last):\n  ImportError: libgfortran.so.4: no such file",
+            "ImportError: libgfortran.so.4: no such file",
+        ),
+        (
+            HEAD + "a.cc:1:9: fatal error: Python.h: No such file\n  make: *** [all] Error 2\n"
+            "  error: subprocess-exited-with-error\n  ERROR: Failed to build one or more wheels",
+            "a.cc:1:9: fatal error: Python.h: No such file",
+        ),
+        (
+            HEAD + "ValueError: no\n  error: subprocess-exited-with-error\n  ERROR: Failed to build wheels",
+            "ValueError: no",
+        ),
+    ],
+    ids=["missing lock", "pip", "time-out", "import", "compiler", "build script"],
+)
+def test_the_line_that_says_most_names_the_cause(tmp_path: Path, failure: str, gist: str) -> None:
+    stamp = tmp_path / "environment.json"
+    stamp.write_text(json.dumps({"name": "x", "failure": failure}))
+    assert why_not(stamp) == f"no x environment: {gist}"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "kind"), [("docker", "image for Docker"), ("apptainer", "image for Apptainer")]
+)
+def test_an_image_that_could_not_be_made_is_named_as_one(tmp_path: Path, runtime: str, kind: str) -> None:
+    stamp = tmp_path / ".images" / "x" / f"{runtime}.json"
+    record_failure(stamp, runtime, "no engine")
+    assert why_not(stamp) == f"no x {kind}: no engine"
+    assert failures(tmp_path) == {stamp: "no engine"}
+
+
+def test_a_failure_is_recorded_told_to_who_needs_the_environment_and_forgotten_once(tmp_path: Path) -> None:
+    stamp = tmp_path / ".environments" / "mxnet" / "environment.json"
+    failure = create_or_record(tmp_path / "nowhere.txt", stamp.parent, imports=["mxnet"])
+    assert failures(tmp_path) == {stamp: failure}
+    with pytest.raises(DdlbenchError, match=r"nowhere\.txt: there are no such requirements"):
+        described(stamp)
+    forget(tmp_path)
+    assert not stamp.exists()
+
+
+def test_environments_that_are_there_stay(tmp_path: Path) -> None:
+    for name, text in {"good": '{"name": "good", "python": "p"}', "damaged": "{"}.items():
+        (tmp_path / ".environments" / name).mkdir(parents=True)
+        (tmp_path / ".environments" / name / "environment.json").write_text(text)
+    forget(tmp_path)
+    assert described(tmp_path / ".environments" / "good" / "environment.json")["python"] == "p"
+    assert why_not(tmp_path / ".environments" / "good" / "environment.json") is None
+    assert (tmp_path / ".environments" / "damaged" / "environment.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        ('{"points": [{"status": "measured"}, {"status": "no_environment"}]}', True),
+        ('{"points": [{"status": "measured"}, {"status": "not_available"}]}', False),
+        ("{", False),
+    ],
+)
+def test_only_what_lacks_an_environment_is_made_again(tmp_path: Path, text: str, lacks: bool) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    assert lacks_its_environment(tmp_path / "manifest.json") is lacks
+    assert not lacks_its_environment(tmp_path / "none.json")

@@ -1,0 +1,95 @@
+"""NVML as this package reads it, on a made-up library: there is no GPU where these tests run."""
+
+import math
+import os
+from types import SimpleNamespace
+
+import pynvml
+import pytest
+
+from ddlbench.network.gpu_shares import Gpu
+from ddlbench.runtime.gpus import GpuLoad, Gpus, gpus_here, planned_gpus, usable
+from ddlbench.runtime.sampler import Sampler
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 2)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda handle: f"GPU-{handle}")
+    monkeypatch.setattr(
+        pynvml, "nvmlDeviceGetName", lambda handle: b"NVIDIA A100"
+    )  # as its older versions did
+    monkeypatch.setattr(
+        pynvml, "nvmlDeviceGetUtilizationRates", lambda handle: SimpleNamespace(gpu=50 + handle, memory=9)
+    )
+    monkeypatch.setattr(
+        pynvml,
+        "nvmlDeviceGetMemoryInfo",
+        lambda handle: SimpleNamespace(used=2**30 * (handle + 1), total=2**34),
+    )
+
+
+@pytest.fixture
+def no_driver(monkeypatch):
+    def fail():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", fail)
+
+
+def test_every_gpu_answers_in_nvmls_order(two_gpus):
+    assert list(Gpus().read().items()) == [
+        ("GPU-0", GpuLoad(50.0, 2**30)),
+        ("GPU-1", GpuLoad(51.0, 2**31)),
+    ]
+
+
+def test_a_gpu_that_does_not_say_how_busy_it_is_is_not_said_to_be_idle(two_gpus, monkeypatch):
+    def fail(handle):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", fail)
+    assert all(math.isnan(load.percent) for load in Gpus().read().values())
+
+
+def test_those_may_be_used_that_the_caller_does_not_hide(two_gpus):
+    zero, one = (Gpu(index, f"GPU-{index}", "NVIDIA A100", 2**34) for index in range(2))
+    assert usable({}) == (zero, one)
+    assert usable({"CUDA_VISIBLE_DEVICES": "1"}) == (one,)
+    assert usable({"CUDA_VISIBLE_DEVICES": ""}) == ()
+
+
+def test_the_jobs_of_an_invocation_count_the_gpus_that_it_has_counted(two_gpus, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("DDLBENCH_GPUS", "5")  # of another invocation
+    gpus_here.cache_clear()
+    assert planned_gpus(is_planning=True) == 2
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 0)
+    gpus_here.cache_clear()
+    assert planned_gpus(is_planning=False) == 2
+    gpus_here.cache_clear()
+
+
+def test_a_machine_without_a_driver_has_none(no_driver):
+    assert Gpus().read() == {}
+    assert usable({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "loads"),
+    [("GPU-1", [GpuLoad(51.0, 2**31)]), (None, [GpuLoad(50.0, 2**30), GpuLoad(51.0, 2**31)])],
+)
+def test_a_host_is_watched_on_its_own_gpu_or_on_all_where_that_is_not_known(two_gpus, tmp_path, gpu, loads):
+    host = {"name": "h1", "role": "worker", "pids": [os.getpid()], "namespace": None, "has_machine": False}
+    about = {"dilation": 1, "hertz": 10}
+    job = {
+        "hosts": [host | {"gpu": gpu}],
+        "about": about,
+        "clock": 0.0,
+        "on_gpus": True,
+        "folder": str(tmp_path),
+    }
+    (sample,) = Sampler(job).sample()
+    assert sample.gpus == loads

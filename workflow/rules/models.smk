@@ -1,0 +1,18 @@
+# What the models of a figure are made of: parameters, and operations of a forward pass. Nothing is measured.
+rule count_models:
+    input:
+        environment=".environments/torch/environment.json",
+        code=modules.files(*modules.COUNTING),
+    output:
+        f"{RESULTS}/models/{{figure}}.csv",
+        f"{RESULTS}/models/{{figure}}.csv.prov.json",
+    log:
+        "logs/models/{figure}.log",
+    localrule: True
+    conda:
+        "../envs/driver.yaml"
+    params:
+        models=lambda wildcards: sorted(PLAN.figures[wildcards.figure].published),
+        image_shape=lambda wildcards: PLAN.figures[wildcards.figure].image_shape,
+    script:
+        "../scripts/count_models.py"

@@ -1,0 +1,19 @@
+"""Count what a figure's models are made of."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ddlbench.errors import told_in_words
+from ddlbench.measurements.provenance import write_sidecar
+from ddlbench.runtime.model_counts import write_counts
+
+with told_in_words(snakemake.log[0]):
+    started = datetime.now(UTC)
+    asked, environment = snakemake.params, Path(snakemake.input.environment)
+    write_counts(asked.models, asked.image_shape, snakemake.output[0], environment=environment)
+    write_sidecar(
+        snakemake.output[0],
+        made_by=snakemake.rule,
+        inputs={"environment": environment, "code": list(snakemake.input.code)},
+        started=started,
+    )

@@ -1,0 +1,12 @@
+"""Write down what Docker or Apptainer is on this machine, or why it cannot start workers."""
+
+import sys
+from pathlib import Path
+
+from ddlbench.errors import told_in_words
+from ddlbench.runtime.engines import describe_or_record
+
+with told_in_words(snakemake.log[0]):
+    if failure := describe_or_record(snakemake.wildcards.runtime, snakemake.output[0]):
+        Path(snakemake.log[0]).write_text(f"{failure}\n")
+        print(failure, file=sys.stderr)

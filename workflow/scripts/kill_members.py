@@ -1,0 +1,22 @@
+"""Kill members of worker groups in the middle of a training."""
+
+from pathlib import Path
+
+from ddlbench.errors import told_in_words
+from ddlbench.plan import load
+from ddlbench.runtime.faults import write_faults
+from ddlbench.runtime.materials import Materials, description_files
+
+with told_in_words(snakemake.log[0]):
+    plan = load(snakemake.config, Path.cwd(), gpus=snakemake.params.gpus)
+    fault = plan.faults[snakemake.wildcards.fault]
+    write_faults(
+        plan,
+        fault,
+        snakemake.output[0],
+        Materials(
+            environments=description_files([fault.point] if snakemake.input.environment else []),
+            datasets={Path(path).stem: Path(path) for path in snakemake.input.datasets},
+        ),
+        logs=Path(snakemake.log[0]).parent,
+    )

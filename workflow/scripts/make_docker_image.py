@@ -1,0 +1,31 @@
+"""Build a framework's image for Docker, or write down why that cannot be done."""
+
+from functools import partial
+from pathlib import Path
+
+from ddlbench.errors import told_in_words
+from ddlbench.runtime.image import make_image
+from ddlbench.runtime.image_files import write_description
+
+files = snakemake.input
+with told_in_words(snakemake.log[0]):
+    write_description(
+        Path(snakemake.output[0]),
+        partial(
+            make_image,
+            Path(files.dockerfile),
+            Path(files.requirements),
+            base=Path(files.base),
+            bare=files.bare,
+        ),
+        made_by=snakemake.rule,
+        inputs={
+            "dockerfile": files.dockerfile,
+            "requirements": files.requirements,
+            "recipe": list(files.recipe),
+            "base": files.base,
+            "environment": list(files.bare),
+        },
+        parameters={},
+        log=Path(snakemake.log[0]),
+    )

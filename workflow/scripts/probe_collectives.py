@@ -1,0 +1,17 @@
+"""Probe an emulated link with collectives among several hosts."""
+
+from pathlib import Path
+
+from ddlbench.errors import told_in_words
+from ddlbench.plan import Collectives, load
+from ddlbench.runtime.probe_tables import write_collectives
+
+with told_in_words(snakemake.log[0]):
+    asked = snakemake.wildcards
+    write_collectives(
+        load(snakemake.config, Path.cwd()),
+        Collectives(asked.link, int(asked.hosts), float(asked.dilation), asked.transport),
+        snakemake.output[:1],
+        environment=Path(snakemake.input.environment),
+        logs=Path(snakemake.log[0]).parent,
+    )

@@ -1,0 +1,17 @@
+"""Probe an emulated link with messages between two hosts."""
+
+from pathlib import Path
+
+from ddlbench.errors import told_in_words
+from ddlbench.plan import PointToPoint, load
+from ddlbench.runtime.probe_tables import write_point_to_point
+
+with told_in_words(snakemake.log[0]):
+    asked = snakemake.wildcards
+    write_point_to_point(
+        load(snakemake.config, Path.cwd()),
+        PointToPoint(asked.link, float(asked.dilation), asked.transport),
+        snakemake.output[:2],
+        environment=next(map(Path, snakemake.input.environment), None),
+        logs=Path(snakemake.log[0]).parent,
+    )

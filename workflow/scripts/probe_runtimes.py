@@ -1,0 +1,17 @@
+"""Probe the network inside each runtime."""
+
+from pathlib import Path
+
+from ddlbench.errors import told_in_words
+from ddlbench.plan import load
+from ddlbench.plan.catalogue import NAMES
+from ddlbench.runtime.materials import Materials, files_of
+from ddlbench.runtime.runtime_probing import write_runtimes
+
+with told_in_words(snakemake.log[0]):
+    write_runtimes(
+        load(snakemake.config, Path.cwd()),
+        Materials({runtime: files_of("torch", runtime) for runtime in NAMES["runtime"]}, {}),
+        snakemake.output[0],
+        logs=Path(snakemake.log[0]).parent,
+    )

@@ -1,0 +1,18 @@
+"""Make the table of a figure of telemetry from the last repetition of each of its points."""
+
+from datetime import UTC, datetime
+
+from ddlbench.errors import told_in_words
+from ddlbench.measurements.provenance import write_sidecar
+from ddlbench.measurements.telemetry_table import tabulate, write_table
+
+with told_in_words(snakemake.log[0]):
+    started = datetime.now(UTC)
+    table, parts = tabulate(list(snakemake.input.manifests))
+    write_table(table, snakemake.output[0])
+    inputs = {
+        "manifest": list(snakemake.input.manifests),
+        "telemetry": parts,
+        "code": list(snakemake.input.code),
+    }
+    write_sidecar(snakemake.output[0], made_by=snakemake.rule, inputs=inputs, started=started)
