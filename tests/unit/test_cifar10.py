@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopback_server import Serve
 from numpy.typing import NDArray
 
 from ddlbench.datasets import cifar10, prepare
 from ddlbench.datasets.arrays import load
 from ddlbench.errors import DdlbenchError
+from loopback_server import Serve
 
 pytestmark = pytest.mark.unit
 

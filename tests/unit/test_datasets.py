@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopback_server import Serve
 from numpy.typing import NDArray
 
 from ddlbench.datasets import check, mnist, prepare
 from ddlbench.datasets.arrays import load
 from ddlbench.datasets.fetch import fetch
 from ddlbench.errors import DdlbenchError
+from loopback_server import Serve
 
 pytestmark = pytest.mark.unit
 
