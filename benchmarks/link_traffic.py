@@ -14,6 +14,7 @@ from time import monotonic, sleep, time_ns
 
 from benchmarks.groups import become
 from ddlbench.errors import DdlbenchError
+from ddlbench.network.compiled import compiled
 from ddlbench.network.hosts import Host
 from ddlbench.network.link import Link
 from ddlbench.network.namespaces import enter, entered
@@ -35,6 +36,7 @@ MESSAGE_BYTES = 8 << 20
 
 def probe_mbit(star: Star, messages: int) -> list[float]:
     """What our point-to-point probe finds for messages of 8 MB, in Mbit/s of data, one value a message."""
+    exchange = compiled()
     with entered(star.namespaces[1]):
         listener = listening(star.addresses[1])
     with listener, entered(star.namespaces[0]):
@@ -43,7 +45,7 @@ def probe_mbit(star: Star, messages: int) -> list[float]:
             try:
                 die_with_parent()
                 enter(star.namespaces[1])
-                answer(listener, timeout_s=30)
+                answer(listener, timeout_s=30, exchange=exchange)
             finally:
                 os._exit(0)
         times_s, vanished = probe(
@@ -52,6 +54,7 @@ def probe_mbit(star: Star, messages: int) -> list[float]:
             [MESSAGE_BYTES],
             needs_more=lambda values: len(values) < messages,
             timeout_s=30,
+            exchange=exchange,
         )
         os.waitpid(child, 0)
     if vanished:

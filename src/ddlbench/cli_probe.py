@@ -141,6 +141,7 @@ def _probe_link(arguments: argparse.Namespace) -> int:
 
 def _probe_address(arguments: argparse.Namespace) -> int:
     from ddlbench.measurements.statistics import needs_repetition
+    from ddlbench.network.compiled import compiled
 
     _must_be_writable(arguments.output)
     if arguments.transport != "tcp":
@@ -151,6 +152,7 @@ def _probe_address(arguments: argparse.Namespace) -> int:
         sizes(arguments.largest_bytes),
         needs_more=lambda values: needs_repetition(values, MEASURE),
         timeout_s=arguments.timeout_s,
+        exchange=compiled(),
     )
     conditions = {"transport": "tcp", "fabric": arguments.fabric, "dilation": 1.0}
     return _report({"ddlbench": times_s}, conditions, str(vanished) if vanished else None, arguments.output)
@@ -185,6 +187,9 @@ def _answer(arguments: argparse.Namespace) -> int:
         print(f"waiting at port {arguments.port}, {device}", file=sys.stderr, flush=True)
         device_probing.answer(arguments.transport, device, arguments.port, timeout_s=arguments.timeout_s)
         return 0
+    from ddlbench.network.compiled import compiled
+
+    exchange = compiled()
     try:
         listener = listening(arguments.host, arguments.port)
     except OSError as error:
@@ -192,7 +197,7 @@ def _answer(arguments: argparse.Namespace) -> int:
     with listener:
         host, port = listener.getsockname()[:2]
         print(f"waiting at {host} port {port}", file=sys.stderr, flush=True)
-        answer(listener, arguments.timeout_s)
+        answer(listener, arguments.timeout_s, exchange=exchange)
     return 0
 
 

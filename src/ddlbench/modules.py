@@ -62,6 +62,7 @@ PROBING_TORCH = (
 )
 PROBING = (
     *PROBING_TORCH,
+    "network/compiled.py",
     "network/pingpong.py",
     "network/ucx.py",
     "runtime/exchange.py",

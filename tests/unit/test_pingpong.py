@@ -1,12 +1,17 @@
 """The point-to-point probe: its sizes, and what it does when the other end is not what it should be."""
 
+import os
+import signal
 import socket
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 
 import pytest
 
+from ddlbench.network import pingpong
+from ddlbench.network.compiled import compiled
 from ddlbench.network.pingpong import MOST_BYTES, PeerVanished, answer, listening, probe, sizes
 
 # The first sizes of a curve by NetPIPE 3.7 itself (NPtcp without options).
@@ -21,11 +26,17 @@ def twice(values):
     return len(values) < 2
 
 
-@pytest.fixture
-def answering():
+@pytest.fixture(params=["python", "compiled"])
+def exchange(request):
+    return compiled() if request.param == "compiled" else pingpong.exchange
+
+
+@pytest.fixture(params=["python", "compiled"])
+def answering(request):
     """A peer that answers one probe on loopback; gives its port."""
+    exchange = compiled() if request.param == "compiled" else pingpong.exchange
     with listening("127.0.0.1") as listener:
-        peer = threading.Thread(target=answer, args=(listener, 10.0))
+        peer = threading.Thread(target=answer, args=(listener, 10.0), kwargs={"exchange": exchange})
         peer.start()
         yield listener.getsockname()[1]
         peer.join()
@@ -62,15 +73,18 @@ def test_sizes_end_where_they_are_told_to():
     assert sizes(1) == [1, 2, 3]
 
 
-def test_every_size_is_timed_as_often_as_asked(answering):
-    times_s, vanished = probe("127.0.0.1", answering, sizes(4096), needs_more=twice, timeout_s=10)
+def test_every_size_is_timed_as_often_as_asked(answering, exchange):
+    wanted = [*sizes(4096), 1 << 20]  # the largest comes in parts
+    times_s, vanished = probe(
+        "127.0.0.1", answering, wanted, needs_more=twice, timeout_s=10, exchange=exchange
+    )
     assert vanished is None
-    assert set(times_s) == set(sizes(4096))
+    assert set(times_s) == set(wanted)
     assert {len(values) for values in times_s.values()} == {2}
     assert all(0 < value < 1 for values in times_s.values() for value in values)
 
 
-def test_a_peer_that_closes_leaves_the_values_that_were_whole(rude):
+def test_a_peer_that_closes_leaves_the_values_that_were_whole(rude, exchange):
     def answers_seven_batches(connection):
         for _ in range(7):
             header = connection.recv(HEADER.size, socket.MSG_WAITALL)
@@ -80,7 +94,9 @@ def test_a_peer_that_closes_leaves_the_values_that_were_whole(rude):
                 connection.sendall(connection.recv(size, socket.MSG_WAITALL))
 
     port = rude(answers_seven_batches)
-    times_s, vanished = probe("127.0.0.1", port, [1, 2, 4, 8], needs_more=twice, timeout_s=1)
+    times_s, vanished = probe(
+        "127.0.0.1", port, [1, 2, 4, 8], needs_more=twice, timeout_s=1, exchange=exchange
+    )
     assert isinstance(vanished, PeerVanished)
     assert "127.0.0.1 has closed the connection" in str(vanished)
     # Of each two batches, the first opens the windows: 1, 2 and 4 bytes came whole, and 8 never did.
@@ -88,12 +104,13 @@ def test_a_peer_that_closes_leaves_the_values_that_were_whole(rude):
     assert all(0 < value < 1 for values in times_s.values() for value in values)
 
 
-def test_a_peer_that_closes_amid_a_message_leaves_no_value_of_it(rude):
+def test_a_peer_that_closes_amid_a_message_leaves_no_value_of_it(rude, exchange):
     def answers_a_part(connection):
         header = connection.recv(HEADER.size, socket.MSG_WAITALL)
         connection.sendall(header + connection.recv(1000, socket.MSG_WAITALL)[:-1])
 
-    times_s, vanished = probe("127.0.0.1", rude(answers_a_part), [1000], needs_more=twice, timeout_s=1)
+    port = rude(answers_a_part)
+    times_s, vanished = probe("127.0.0.1", port, [1000], needs_more=twice, timeout_s=1, exchange=exchange)
     assert isinstance(vanished, PeerVanished)
     assert times_s == {1000: []}
 
@@ -108,11 +125,16 @@ def test_who_asks_for_endless_messages_gets_none():
             told.result()
 
 
-def test_a_peer_that_is_silent_is_given_up(rude):
+def test_a_peer_that_is_silent_amid_a_message_is_given_up(rude, exchange):
     released = threading.Event()
-    port = rude(lambda connection: released.wait(10))
+
+    def answers_a_part(connection):
+        connection.sendall(connection.recv(HEADER.size, socket.MSG_WAITALL) + b"1")
+        released.wait(10)
+
+    port = rude(answers_a_part)
     try:
-        _, vanished = probe("127.0.0.1", port, [1], needs_more=twice, timeout_s=0.3)
+        _, vanished = probe("127.0.0.1", port, [2], needs_more=twice, timeout_s=0.3, exchange=exchange)
     finally:
         released.set()
     assert "127.0.0.1 has been silent for too long" in str(vanished)
@@ -131,3 +153,23 @@ def test_who_waits_for_a_probe_does_not_wait_for_ever():
         pytest.raises(PeerVanished, match=r"no probe has come within 0\.1 s"),
     ):
         answer(listener, 0.1)
+
+
+def test_who_is_interrupted_while_a_peer_is_silent_ends_at_once(rude, exchange):
+    released = threading.Event()
+
+    def echoes_the_header(connection):
+        connection.sendall(connection.recv(HEADER.size, socket.MSG_WAITALL))
+        interrupt = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        interrupt.start()
+        released.wait(10)
+        interrupt.join()
+
+    port = rude(echoes_the_header)
+    began = monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            probe("127.0.0.1", port, [1], needs_more=twice, timeout_s=30, exchange=exchange)
+    finally:
+        released.set()
+    assert monotonic() - began < 5

@@ -14,8 +14,10 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from math import ceil
 from time import perf_counter
+from typing import Protocol
 
 from ddlbench.errors import DdlbenchError
 
@@ -31,6 +33,14 @@ _FIRST_OPENING_TRIPS = 2
 _SECONDS_AND_MICROSECONDS = "ll"
 
 Trips = dict[int, list[float]]
+
+
+class Exchange(Protocol):
+    """Sends a message to and fro that many times; `begins`: this end sends first. Raises OSError."""
+
+    def __call__(
+        self, connection: socket.socket, message: memoryview, trips: int, *, begins: bool
+    ) -> None: ...
 
 
 class PeerVanished(DdlbenchError):
@@ -55,7 +65,21 @@ def listening(address: str, port: int = 0) -> socket.socket:
     return socket.create_server((address, port))
 
 
-def answer(listener: socket.socket, timeout_s: float) -> None:
+def exchange(connection: socket.socket, message: memoryview, trips: int, *, begins: bool) -> None:
+    """An Exchange by Python alone, whose own time is half a microsecond a message (`compiled` has a faster one)."""
+    send, receive, size = connection.send, connection.recv_into, len(message)
+    if not begins:
+        _fill(connection, message)
+    for _ in range(trips - (not begins)):  # nothing here that is not needed: Python's own time counts
+        if (sent := send(message)) != size:
+            connection.sendall(message[sent:])
+        if (received := receive(message)) != size:
+            _fill(connection, message[received:])
+    if not begins:
+        connection.sendall(message)
+
+
+def answer(listener: socket.socket, timeout_s: float, *, exchange: Exchange = exchange) -> None:
     """Send back what one probe sends, until it is done. Raises PeerVanished where it does not come or falls silent."""
     listener.settimeout(timeout_s)
     try:
@@ -75,7 +99,7 @@ def answer(listener: socket.socket, timeout_s: float) -> None:
             if size > len(memory):
                 memory = _memory(size)
             connection.sendall(header)  # the clock starts when both ends are ready
-            _answer_trips(connection, memory[:size], trips)
+            exchange(connection, memory[:size], trips, begins=False)
 
 
 def probe(
@@ -85,6 +109,7 @@ def probe(
     *,
     needs_more: Callable[[Sequence[float]], bool],
     timeout_s: float,
+    exchange: Exchange = exchange,
 ) -> tuple[Trips, PeerVanished | None]:
     """One-way times in seconds of each size, as many as `needs_more` asks for; each is a mean over some milliseconds.
 
@@ -101,10 +126,11 @@ def probe(
     try:
         with closing(connection), _told_as_vanished(address):
             _prepare(connection, timeout_s)
+            one_way_s = partial(_one_way_s, exchange, connection)
             while todo := [size for size in times_s if needs_more(times_s[size])]:
                 for size in todo:
-                    opening_s = _one_way_s(connection, memory[:size], ceil(trips[size] / _OPENING_SHARE))
-                    once_s = _one_way_s(connection, memory[:size], _trips_of_a_batch(opening_s))
+                    opening_s = one_way_s(memory[:size], ceil(trips[size] / _OPENING_SHARE))
+                    once_s = one_way_s(memory[:size], _trips_of_a_batch(opening_s))
                     times_s[size].append(once_s)
                     trips[size] = _trips_of_a_batch(once_s)
             connection.sendall(_HEADER.pack(0, 0))
@@ -117,29 +143,14 @@ def _trips_of_a_batch(once_s: float) -> int:
     return max(1, min(_MOST_TRIPS, round(_BATCH_S / (2 * once_s))))
 
 
-def _one_way_s(connection: socket.socket, message: memoryview, trips: int) -> float:
+def _one_way_s(exchange: Exchange, connection: socket.socket, message: memoryview, trips: int) -> float:
     """Half the mean time of that many round trips."""
     header = memoryview(bytearray(_HEADER.pack(len(message), trips)))
     connection.sendall(header)
     _fill(connection, header)
-    send, receive, size = connection.send, connection.recv_into, len(message)
     began = perf_counter()
-    for _ in range(trips):  # nothing here that is not needed: Python's own time counts
-        if (sent := send(message)) != size:
-            connection.sendall(message[sent:])
-        if (received := receive(message)) != size:
-            _fill(connection, message[received:])
+    exchange(connection, message, trips, begins=True)
     return (perf_counter() - began) / trips / 2
-
-
-def _answer_trips(connection: socket.socket, message: memoryview, trips: int) -> None:
-    """The other end of `_one_way_s`."""
-    send, receive, size = connection.send, connection.recv_into, len(message)
-    for _ in range(trips):
-        if (received := receive(message)) != size:
-            _fill(connection, message[received:])
-        if (sent := send(message)) != size:
-            connection.sendall(message[sent:])
 
 
 def _fill(connection: socket.socket, message: memoryview) -> None:

@@ -22,6 +22,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail
 from ddlbench.measurements.point_to_point import from_netpipe
 from ddlbench.measurements.statistics import needs_repetition
+from ddlbench.network.compiled import compiled
 from ddlbench.network.hosts import GIB, Host
 from ddlbench.network.limits import Capacity, check_delay, check_queues
 from ddlbench.network.link import Link
@@ -118,6 +119,7 @@ def probe_hosts(
 
     measure: the stop rule. What goes wrong leaves the curve in part. Raises DdlbenchError where there is none at all.
     """
+    exchange = compiled()  # once for both processes
     with entered(star.namespaces[1]):
         listener = listening(hosts[1].address)
     with listener:
@@ -134,6 +136,7 @@ def probe_hosts(
                 wanted,
                 needs_more=lambda values: needs_repetition(values, measure),
                 timeout_s=timeout_s,
+                exchange=exchange,
             )
         peer.join(_END_TIMEOUT_S)
     finally:
@@ -190,7 +193,7 @@ def _answer_on(star: Star, hosts: Sequence[Host], listener: Any, timeout_s: floa
     """What the second host does."""
     _child_of(star, hosts, 1)()
     try:
-        answer(listener, timeout_s)
+        answer(listener, timeout_s, exchange=compiled())
     except PeerVanished as error:
         sys.exit(str(error))
 
