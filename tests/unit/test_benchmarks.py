@@ -1,6 +1,7 @@
 """The parts of benchmarks/ that decide without measuring."""
 
 import random
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -141,3 +142,10 @@ POINT = {
 
 def test_every_benchmark_of_the_table_is_there_to_be_run():
     assert all(report.ROOT.joinpath("benchmarks", f"{name}.py").is_file() for name in report.ORDER)
+
+
+def test_netpipe_would_report_the_fastest_of_any_three_values() -> None:
+    assert probe.fastest_of_three([2.0, 3.0, 1.0]) == 1.0
+    values = [3.0, 1.0, 4.0, 1.5, 9.0]
+    expected = [min(three) for three in combinations(values, 3)]
+    assert probe.fastest_of_three(values) == pytest.approx(sum(expected) / len(expected))
