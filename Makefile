@@ -12,6 +12,7 @@ PYTHON ?= python3
 CORES ?= all
 UV ?= uv
 VENV := .venv
+UNHURRIED := tests/integration/test_built_wheels.py tests/integration/test_models_agree.py
 
 # An environment is complete when its stamp is there, which is written last and named after all that it was made from.
 KEY := $(shell { pwd -P; cat pyproject.toml requirements.lock; } | sha256sum | cut -c1-12)
@@ -32,12 +33,12 @@ test: test-environment test-tools
 	mypy
 	lint-imports
 	failed=0
-	pytest tests/integration --ignore-glob='*/test_slurm*' || failed=1
+	pytest tests/integration --ignore-glob='*/test_slurm*' $(addprefix --ignore=,$(UNHURRIED)) || failed=1
 	slurm_log=$$(mktemp)
 	# SLURM's tests mostly wait; beside them run those that measure least.
 	pytest tests/integration/test_slurm*.py >"$$slurm_log" 2>&1 &
 	trap "kill $$! 2>/dev/null; rm -f $$slurm_log" EXIT
-	pytest tests/unit tests/workflow || failed=1
+	pytest tests/unit tests/workflow $(UNHURRIED) || failed=1
 	wait $$! || failed=1
 	cat "$$slurm_log"
 	exit $$failed

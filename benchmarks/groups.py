@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -99,9 +100,9 @@ class Ours:
         return int(self.group.prepare(point, seed=1)[0]["parameter_count"])
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[float]:
-        """The times of `steps` steps, each as long as its slowest rank."""
+        """The times of `steps` steps that the ranks take together."""
         reports = self.group.train(steps, from_fresh=from_fresh)
-        return _slowest([times for report in reports for times in report["step_times_ms"]])
+        return _together([times for report in reports for times in report["step_times_ms"]])
 
     def step_times_ms(self, model: str, batch_size: int, steps: int) -> list[float]:
         """One repetition, as a run measures it: a step to warm up, then `steps`."""
@@ -190,13 +191,13 @@ class Plain:
                 )
 
     def step_times_ms(self, steps: int) -> list[float]:
-        """Train `steps` steps; each took as long as its slowest rank."""
+        """Train `steps` steps; the times that the ranks took for them together."""
         for rank in self._training:
             stdin = self._agents[rank].stdin
             assert stdin is not None
             stdin.write(f"{steps}\n")
             stdin.flush()
-        return _slowest([self._answer(rank) for rank in self._training])
+        return _together([self._answer(rank) for rank in self._training])
 
     def give_up(self) -> None:
         """Wait until the processes have noticed by themselves that the script has failed, and have ended."""
@@ -346,8 +347,10 @@ def plain(
     return Plain(star, placement, PLAIN[system](python, addresses, port, [model, dataset, str(batch_size)]))
 
 
-def _slowest(ranks: Sequence[Sequence[float]]) -> list[float]:
-    return [max(times) for times in zip(*ranks, strict=True)]
+def _together(ranks: Sequence[Sequence[float]]) -> list[float]:
+    """Of each step, how much later the last rank had done it than the last rank had done the one before."""
+    done = [max(each) for each in zip(*map(accumulate, ranks), strict=True)]
+    return [later - earlier for earlier, later in pairwise([0.0, *done])]
 
 
 def steps_for(seconds: float, step_times_ms: Sequence[float]) -> int:

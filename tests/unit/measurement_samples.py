@@ -58,7 +58,7 @@ def a_fingerprint(point: dict[str, Any], **values: Any) -> str:
 
 
 def a_record(repetition: int = 1, point: dict[str, Any] = POINT, **values: Any) -> dict[str, Any]:
-    """Two ranks, two steps; the slowest ranks took 10 and 20 ms."""
+    """Two ranks, two steps; the slower rank took 10 and 20 ms."""
     return {
         "schema": 1,
         "fingerprint": a_fingerprint(point),
@@ -72,7 +72,7 @@ def a_record(repetition: int = 1, point: dict[str, Any] = POINT, **values: Any) 
         "dilation": 1.0,
         "threads": 1,
         "warmup_steps": 1,
-        "step_times_ms": [[10.0, 15.0], [8.0, 20.0]],
+        "step_times_ms": [[8.0, 15.0], [10.0, 20.0]],
         "metrics": {"train_loss": 0.5, "test_loss": 0.6, "test_accuracy_percent": 91.5, "forward_ms": 2.0},
         "parameter_count": 10,
         "parameters_sha256": ["f" * 64] * 2,

@@ -111,12 +111,16 @@ def test_the_blocks_of_a_curve_are_all_of_its_sizes(link: str) -> None:
 
 def test_the_size_that_is_farthest_from_its_peer_is_named() -> None:
     def turn(one_us: float, two_us: float) -> dict[str, Any]:
-        ours_s = {"1": one_us * 1e-6, "2": two_us * 1e-6}
-        return {"link": "raw", "ours_s": ours_s, "theirs_s": {"1": 10e-6, "2": 10e-6}}
+        fastest_s = {"1": one_us * 1e-6, "2": two_us * 1e-6}
+        medians_s = {"1": one_us * 1.2e-6, "2": two_us * 1.2e-6}
+        ours_s = {"our_fastest_s": fastest_s, "our_medians_s": medians_s}
+        return {"link": "raw", **ours_s, "theirs_s": {"1": 10e-6, "2": 10e-6}}
 
     turns = [turn(10, 11), turn(10.5, 12), turn(30, 12.5)]  # a busy moment changes no median
     row = probe.times("raw", probe.by_size(turns, "raw"), awake=True)
-    assert row["measured"].startswith("1.2 (1.1 to 1.25) at 2 bytes, the worst; 1 sizes outside")
+    assert row["measured"].startswith(
+        "1.2 (1.1 to 1.25) at 2 bytes, the worst; 1 sizes outside (2 by our medians)"
+    )
     assert not row["met"]
 
 

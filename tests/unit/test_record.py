@@ -83,8 +83,10 @@ def test_a_diverged_loss_is_kept_as_not_measured():
     }
 
 
-def test_a_step_takes_as_long_as_its_slowest_rank():
+def test_steps_take_as_long_as_the_slowest_rank_takes_for_all_of_them():
     assert step_time_ms(a_record()) == (10 + 20) / 2
+    in_turn_late = [[12.0, 8.0, 12.0, 8.0], [8.0, 12.0, 8.0, 12.0]]  # 40 ms have passed, not 48
+    assert step_time_ms(a_record(step_times_ms=in_turn_late)) == 10
 
 
 def test_dilated_time_is_divided_by_the_factor():

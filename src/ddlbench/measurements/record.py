@@ -117,14 +117,15 @@ def is_synchronous(record: Mapping[str, Any]) -> bool:
 def step_time_ms(record: Mapping[str, Any]) -> float | None:
     """Mean time per step, undilated: the time in which the group takes in a batch. None without any step.
 
-    Together, a step takes as long as its slowest rank. Of ranks that do not wait for each other, N with step times t_i
-    take in a batch's N shares in N / sum(1 / t_i).
+    Together, all steps take as long as the slowest rank takes for all of them: the slowest rank of each step would
+    count twice what one rank is late with in a step and another waits for in the next. Of ranks that do not wait for
+    each other, N with step times t_i take in a batch's N shares in N / sum(1 / t_i).
     """
-    if not is_synchronous(record):
-        means = [math.fsum(times) / len(times) for times in record["step_times_ms"]]
-        return len(means) / math.fsum(1 / mean for mean in means) / record["dilation"] if means else None
-    slowest = [max(times) for times in zip(*record["step_times_ms"], strict=True)]
-    return math.fsum(slowest) / len(slowest) / record["dilation"] if slowest else None
+    means = [math.fsum(times) / len(times) for times in record["step_times_ms"]]
+    if not means:
+        return None
+    together = max(means) if is_synchronous(record) else len(means) / math.fsum(1 / mean for mean in means)
+    return together / record["dilation"]
 
 
 def images_per_second(record: Mapping[str, Any]) -> float | None:
