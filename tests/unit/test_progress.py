@@ -5,7 +5,7 @@ import re
 from ddlbench.runtime.progress import Progress
 
 
-def record(repetition=0, times=((10.0, 20.0), (12.0, 18.0)), dilation=2.0):
+def record(repetition=0, times=((10.0, 20.0), (12.0, 20.0)), dilation=2.0):
     return {
         "repetition": repetition,
         "step_times_ms": [*map(list, times)],

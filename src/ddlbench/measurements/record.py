@@ -125,7 +125,7 @@ def step_time_ms(record: Mapping[str, Any]) -> float | None:
     if not means:
         return None
     together = max(means) if is_synchronous(record) else len(means) / math.fsum(1 / mean for mean in means)
-    return together / record["dilation"]
+    return together / float(record["dilation"])
 
 
 def images_per_second(record: Mapping[str, Any]) -> float | None:
