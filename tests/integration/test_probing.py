@@ -21,6 +21,7 @@ ATTEMPTS = 3  # a machine may be busy at one of them
 PROBE = [sys.executable, "-m", "ddlbench.cli", "probe"]
 LOOSE = Tolerances(rate_percent=60, rtt_percent=100, rtt_ms=50, loss_points=5)
 LITTLE = {"min_repetitions": 3, "max_repetitions": 5, "interval_percent": 5}
+MUCH = {**LITTLE, "min_repetitions": 100, "max_repetitions": 100}  # nobody waits for its end
 
 
 def probed(link, *, dilation=1.0, largest_bytes=1 << 20, netpipe=False):
@@ -144,7 +145,7 @@ def test_what_answers_on_an_emulated_host_is_killed_and_named():
             probe_link,
             Link(1000),
             dilation=1.0,
-            measure=LITTLE,
+            measure=MUCH,
             largest_bytes=8 << 20,
             timeout_s=30,
             netpipe=False,
