@@ -102,7 +102,7 @@ class Ours:
     def train(self, steps: int, *, from_fresh: bool = False) -> list[float]:
         """The times of `steps` steps that the ranks take together."""
         reports = self.group.train(steps, from_fresh=from_fresh)
-        return _together([times for report in reports for times in report["step_times_ms"]])
+        return together([times for report in reports for times in report["step_times_ms"]])
 
     def step_times_ms(self, model: str, batch_size: int, steps: int) -> list[float]:
         """One repetition, as a run measures it: a step to warm up, then `steps`."""
@@ -197,7 +197,7 @@ class Plain:
             assert stdin is not None
             stdin.write(f"{steps}\n")
             stdin.flush()
-        return _together([self._answer(rank) for rank in self._training])
+        return together([self._answer(rank) for rank in self._training])
 
     def give_up(self) -> None:
         """Wait until the processes have noticed by themselves that the script has failed, and have ended."""
@@ -347,7 +347,7 @@ def plain(
     return Plain(star, placement, PLAIN[system](python, addresses, port, [model, dataset, str(batch_size)]))
 
 
-def _together(ranks: Sequence[Sequence[float]]) -> list[float]:
+def together(ranks: Sequence[Sequence[float]]) -> list[float]:
     """Of each step, how much later the last rank had done it than the last rank had done the one before."""
     done = [max(each) for each in zip(*map(accumulate, ranks), strict=True)]
     return [later - earlier for earlier, later in pairwise([0.0, *done])]

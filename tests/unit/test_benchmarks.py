@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from benchmarks import probe, report, share, sweep
+from benchmarks import groups, probe, report, share, sweep
 
 from ddlbench.network.pingpong import sizes
 
@@ -153,3 +153,9 @@ def test_netpipe_would_report_the_fastest_of_any_three_values() -> None:
     values = [3.0, 1.0, 4.0, 1.5, 9.0]
     expected = [min(three) for three in combinations(values, 3)]
     assert probe.fastest_of_three(values) == pytest.approx(sum(expected) / len(expected))
+
+
+def test_ranks_that_are_late_by_turns_take_no_longer_together() -> None:
+    by_turns = [[12.0, 8.0, 12.0, 8.0], [8.0, 12.0, 8.0, 12.0]]
+    assert groups.together(by_turns) == [12.0, 8.0, 12.0, 8.0]
+    assert sum(groups.together([[1.0, 5.0], [4.0, 1.0]])) == 6.0  # as long as the slowest rank takes for both
