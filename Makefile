@@ -32,16 +32,17 @@ test: test-environment test-tools
 	snakemake --lint
 	mypy
 	lint-imports
+	logs=$$(mktemp -d)
+	trap 'kill $$(jobs -p) 2>/dev/null || true; rm -rf $$logs' EXIT
 	failed=0
-	pytest tests/integration --ignore-glob='*/test_slurm*' $(addprefix --ignore=,$(UNHURRIED)) || failed=1
-	slurm_log=$$(mktemp)
+	pytest tests/integration --ignore-glob='*/test_slurm*' $(addprefix --ignore=,$(UNHURRIED)) | tee $$logs/1 || failed=1
 	# SLURM's tests mostly wait; beside them run those that measure least.
-	pytest tests/integration/test_slurm*.py >"$$slurm_log" 2>&1 &
-	trap "kill $$! 2>/dev/null; rm -f $$slurm_log" EXIT
-	pytest tests/unit tests/workflow $(UNHURRIED) || failed=1
+	pytest tests/integration/test_slurm*.py >$$logs/2 2>&1 &
+	pytest tests/unit tests/workflow $(UNHURRIED) | tee $$logs/3 || failed=1
 	wait $$! || failed=1
-	cat "$$slurm_log"
-	exit $$failed
+	cat $$logs/2
+	grep -hE '^(FAILED|ERROR) ' $$logs/* || exit $$failed # last, what has to be mended
+	exit 1
 
 environment: python
 	@$(call set_up,requirements.lock,run-$(KEY),)
