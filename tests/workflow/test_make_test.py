@@ -38,9 +38,11 @@ def test_it_passes_when_every_check_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.workflow
-@pytest.mark.parametrize("part", ["tests/integration --ignore-glob", "test_slurm", "tests/unit")]
+@pytest.mark.parametrize("part", ["tests/integration --ignore-glob", "test_slurm", "tests/unit"])
 def test_what_failed_in_any_part_is_printed_last(part: str, tmp_path: Path) -> None:
-    failing = f'case "$*" in *"{part}"*) echo "FAILED this"; echo "1 failed"; exit 1;; *) echo "2 passed";; esac'
+    failing = (
+        f'case "$*" in *"{part}"*) echo "FAILED this"; echo "1 failed"; exit 1;; *) echo "2 passed";; esac'
+    )
     done = make_test(tmp_path, pytest=failing)
     assert done.returncode == 2
     assert done.stdout.splitlines()[-1] == "FAILED this"

@@ -41,7 +41,7 @@ class Timeouts:
 class Launch:
     """Where a member starts: the host that it belongs to, that host's network namespace, its log, and its role.
 
-    variables: environment variables that it has and the others of its host have not.
+    variables: environment variables that it has and the others of its host have not. dilation: of the host's time.
     """
 
     host: Host
@@ -49,6 +49,7 @@ class Launch:
     log: Path
     role: str = "worker"
     variables: Mapping[str, str] = field(default_factory=dict)
+    dilation: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -309,7 +310,7 @@ class WorkerGroup:
 
 
 def _order(rank: int, launch: Launch, control: str) -> Message:
-    """What the fork server is told: a worker's rank and variables, its host's name, namespace, cores, memory limit."""
+    """What the fork server is told: a worker's rank and variables, and its host."""
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     return {
         "rank": rank,
@@ -318,6 +319,7 @@ def _order(rank: int, launch: Launch, control: str) -> Message:
         "namespace": namespace_path(launch.namespace),
         "cores": launch.host.cores,
         "memory_bytes": launch.host.memory_bytes,
+        "dilation": launch.dilation,
         "variables": dict(launch.variables),
         "log": str(launch.log),
     }

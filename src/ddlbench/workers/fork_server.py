@@ -3,9 +3,9 @@
     python -m ddlbench.workers.fork_server MODULE
 
 Each line of its input is a worker to start, in JSON: rank, control (its socket), the host that it belongs to
-(namespace: a path or null, cores, memory_bytes), variables (environment variables of its own), and log. It is answered
-by the worker's process id. The worker is not our child but our supervisor's, which collects orphans, so that its end is
-seen there.
+(namespace: a path or null, cores, memory_bytes, dilation), variables (environment variables of its own), and log. It is
+answered by the worker's process id. The worker is not our child but our supervisor's, which collects orphans, so that
+its end is seen there.
 """
 
 import ctypes
@@ -15,6 +15,8 @@ import resource
 import sys
 from importlib import import_module
 from typing import Any
+
+from ddlbench.workers.turns import dilate_turns
 
 _CLONE_NEWNET = 0x40000000
 _PR_SET_NAME = 15
@@ -53,7 +55,7 @@ def fork_orphan() -> int:
 
 
 def become(order: dict[str, Any]) -> None:
-    """Make this process one of its host: log, variables, session, network namespace, cores and memory limit."""
+    """Make this process one of its host: log, variables, session, network namespace, cores, turns and memory limit."""
     log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, standard in ((nothing, 0), (log, 1), (log, 2)):
@@ -70,6 +72,8 @@ def become(order: dict[str, Any]) -> None:
             raise OSError(ctypes.get_errno(), f"entering the network namespace {order['namespace']}")
         os.close(namespace)
     os.sched_setaffinity(0, order["cores"])
+    if order["dilation"] > 1:
+        dilate_turns(order["dilation"])
     resource.setrlimit(resource.RLIMIT_DATA, (order["memory_bytes"], order["memory_bytes"]))
 
 
