@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ddlbench.runtime.door import Door
 from ddlbench.runtime.fork_server import ForkServer
 from ddlbench.runtime.group import LackedMemory, Launch, Refused, Timeouts, WorkerFailed, WorkerGroup
 from ddlbench.runtime.memory_signs import sign_of_lacking_memory
+from ddlbench.workers.turns import slice_ms
 
 HELLO = """
 import json, os, resource, signal, sys, threading, time
@@ -43,7 +45,13 @@ LIMITS = {"launch_s": 20.0, "prepare_s": 20.0, "step_s": 20.0, "heartbeat_s": 20
 def group(tmp_path):
     """Start a group of such scripts, one a rank."""
 
-    def start(*scripts: str, memory_bytes: int = 2**34, check=lambda: None, **limits: float) -> WorkerGroup:
+    def start(
+        *scripts: str,
+        memory_bytes: int = 2**34,
+        dilation: float = 1.0,
+        check: Callable[[], None] = lambda: None,
+        **limits: float,
+    ) -> WorkerGroup:
         core = min(os.sched_getaffinity(0))
         (tmp_path / "scripted.py").write_text(f"SCRIPTS = {list(scripts)!r}\n{WORKER}")
         launches = [
@@ -52,6 +60,7 @@ def group(tmp_path):
                 None,
                 tmp_path / f"logs/rank{rank}.log",
                 variables={"CUDA_VISIBLE_DEVICES": f"GPU-{rank}"},
+                dilation=dilation,
             )
             for rank in range(len(scripts))
         ]
@@ -109,6 +118,22 @@ channel.receive()
     assert told["cores"] == [min(os.sched_getaffinity(0))]
     assert told["memory"] == [2**30, 2**30]
     assert told["session"] is True
+
+
+@pytest.mark.skipif(slice_ms() is None, reason="this kernel has no slice for each thread (Linux before 6.12)")
+def test_a_worker_keeps_its_core_for_longer_where_time_is_dilated(group):
+    script = """
+from ddlbench.workers.turns import slice_ms
+channel.receive()
+channel.send({"event": "built", "slice_ms": slice_ms()})
+channel.receive()
+"""
+    slices_ms = []
+    for dilation in (1.0, 2.0):
+        with group(READY + script, dilation=dilation) as one:
+            slices_ms.append(one.command({"do": "build"}, "built", "building", 20)[0]["slice_ms"])
+    assert slices_ms[0] == slice_ms()
+    assert slices_ms[1] >= 2 * slices_ms[0]
 
 
 def test_a_worker_that_dies_at_once_is_named_with_the_end_of_its_log(group):

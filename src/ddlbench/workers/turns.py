@@ -25,14 +25,15 @@ _LONGEST_NS = 100_000_000  # the kernel's limit
 def dilate_turns(dilation: float) -> None:
     """Let this thread, and those that it starts from now on, keep a core for `dilation` times as long.
 
-    The tick stays as it is, and so the slice makes up for it: it becomes dilation x (slice + tick), 100 ms at the most.
+    The tick stays as it is, and the slice makes up for it: it becomes dilation x (slice + tick), and half a tick
+    more, since hosts on one core cut each other's turns short (`docs/networks.md` has the measurements); 100 ms at most.
     Where the kernel does not let us, that is said on standard error.
     """
     attributes = _attributes()
     if attributes is None or attributes[_RUNTIME] == 0:
         return
     tick_ns = time.clock_getres(_CLOCK_MONOTONIC_COARSE) * 1e9
-    attributes[_RUNTIME] = min(int(dilation * (attributes[_RUNTIME] + tick_ns)), _LONGEST_NS)
+    attributes[_RUNTIME] = min(int(dilation * (attributes[_RUNTIME] + tick_ns) + tick_ns / 2), _LONGEST_NS)
     _, setting = _SYSTEM_CALLS[os.uname().machine]
     if error := _call(setting, ctypes.create_string_buffer(_ATTRIBUTES.pack(*attributes)), 0):
         print(f"turns stay undilated: {os.strerror(error)}", file=sys.stderr, flush=True)

@@ -1,0 +1,49 @@
+"""How long a thread keeps its core: asked of the kernel, in a process of its own."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ddlbench.workers.turns import slice_ms
+
+TICK_MS = time.clock_getres(6) * 1e3  # of CLOCK_MONOTONIC_COARSE
+
+PROGRAM = """
+import json, sys, threading
+from ddlbench.workers.turns import dilate_turns, slice_ms
+slices_ms = [slice_ms()]
+dilate_turns(float(sys.argv[1]))
+slices_ms.append(slice_ms())
+thread = threading.Thread(target=lambda: slices_ms.append(slice_ms()))
+thread.start()
+thread.join()
+print(json.dumps(slices_ms))
+"""
+
+
+def slices_of(dilation: float) -> list[float]:
+    """Of a process before it dilates its turns and after, and of a thread that it starts then."""
+    told = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(dilation)], check=True, capture_output=True, text=True
+    )
+    assert told.stderr == ""
+    slices: list[float] = json.loads(told.stdout)
+    return slices
+
+
+@pytest.mark.unit
+@pytest.mark.skipif(slice_ms() is None, reason="this kernel has no slice for each thread (Linux before 6.12)")
+@pytest.mark.parametrize("dilation", [2.0, 4.0])
+def test_a_threads_slice_makes_up_for_the_tick_and_so_do_those_of_threads_that_it_starts(dilation):
+    before, after, of_thread = slices_of(dilation)
+    assert after == pytest.approx(dilation * (before + TICK_MS) + TICK_MS / 2)
+    assert of_thread == after
+
+
+@pytest.mark.unit
+@pytest.mark.skipif(slice_ms() is None, reason="this kernel has no slice for each thread (Linux before 6.12)")
+def test_the_kernels_longest_slice_is_the_longest_turn():
+    assert slices_of(1000.0)[1:] == [100.0, 100.0]
