@@ -26,8 +26,8 @@ def dilate_turns(dilation: float) -> None:
     """Let this thread, and those that it starts from now on, keep a core for `dilation` times as long.
 
     The tick stays as it is, and the slice makes up for it: it becomes dilation x (slice + tick), and half a tick
-    more, since hosts on one core cut each other's turns short (`docs/networks.md` has the measurements); 100 ms at most.
-    Where the kernel does not let us, that is said on standard error.
+    more, since hosts on one core cut each other's turns short (`docs/networks.md` has the measurements).
+    The kernel allows 100 ms at most. Where it does not let us, that is said on standard error.
     """
     attributes = _attributes()
     if attributes is None or attributes[_RUNTIME] == 0:
