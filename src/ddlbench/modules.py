@@ -27,6 +27,7 @@ LAUNCHING = (
     "runtime/roles.py",
     "runtime/starters.py",
     "workers/fork_server.py",
+    "workers/turns.py",
 )
 MEASURING = (
     *LAUNCHING,
