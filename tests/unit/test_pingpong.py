@@ -155,6 +155,15 @@ def test_who_waits_for_a_probe_does_not_wait_for_ever():
         answer(listener, 0.1)
 
 
+@pytest.fixture
+def interruptible():
+    """A shell that runs the tests in its background has them ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_who_is_interrupted_while_a_peer_is_silent_ends_at_once(rude, exchange):
     released = threading.Event()
 
