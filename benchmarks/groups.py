@@ -137,7 +137,6 @@ def ours(
                 star.namespaces[member.host],
                 Path(folder) / f"rank{rank}.log",
                 member.role,
-                dilation=placement.dilation,
             )
             for rank, member in enumerate(group_of_all)
         ]

@@ -48,7 +48,7 @@ def group(tmp_path):
     def start(
         *scripts: str,
         memory_bytes: int = 2**34,
-        dilation: float = 1.0,
+        core_share: float = 1.0,
         check: Callable[[], None] = lambda: None,
         **limits: float,
     ) -> WorkerGroup:
@@ -56,11 +56,10 @@ def group(tmp_path):
         (tmp_path / "scripted.py").write_text(f"SCRIPTS = {list(scripts)!r}\n{WORKER}")
         launches = [
             Launch(
-                Host(f"h{rank + 1}", "127.0.0.1", (core,), 1, memory_bytes),
+                Host(f"h{rank + 1}", "127.0.0.1", (core,), 1, memory_bytes, core_share),
                 None,
                 tmp_path / f"logs/rank{rank}.log",
                 variables={"CUDA_VISIBLE_DEVICES": f"GPU-{rank}"},
-                dilation=dilation,
             )
             for rank in range(len(scripts))
         ]
@@ -121,7 +120,7 @@ channel.receive()
 
 
 @pytest.mark.skipif(slice_ms() is None, reason="this kernel has no slice for each thread (Linux before 6.12)")
-def test_a_worker_keeps_its_core_for_longer_where_time_is_dilated(group):
+def test_a_worker_keeps_its_core_for_longer_where_hosts_share_it(group):
     script = """
 from ddlbench.workers.turns import slice_ms
 channel.receive()
@@ -129,8 +128,8 @@ channel.send({"event": "built", "slice_ms": slice_ms()})
 channel.receive()
 """
     slices_ms = []
-    for dilation in (1.0, 2.0):
-        with group(READY + script, dilation=dilation) as one:
+    for core_share in (1.0, 0.5):
+        with group(READY + script, core_share=core_share) as one:
             slices_ms.append(one.command({"do": "build"}, "built", "building", 20)[0]["slice_ms"])
     assert slices_ms[0] == slice_ms()
     assert slices_ms[1] >= 2 * slices_ms[0]

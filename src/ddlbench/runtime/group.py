@@ -41,7 +41,7 @@ class Timeouts:
 class Launch:
     """Where a member starts: the host that it belongs to, that host's network namespace, its log, and its role.
 
-    variables: environment variables that it has and the others of its host have not. dilation: of the host's time.
+    variables: environment variables that it has and the others of its host have not.
     """
 
     host: Host
@@ -49,7 +49,6 @@ class Launch:
     log: Path
     role: str = "worker"
     variables: Mapping[str, str] = field(default_factory=dict)
-    dilation: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -319,7 +318,7 @@ def _order(rank: int, launch: Launch, control: str) -> Message:
         "namespace": namespace_path(launch.namespace),
         "cores": launch.host.cores,
         "memory_bytes": launch.host.memory_bytes,
-        "dilation": launch.dilation,
+        "core_share": launch.host.core_share,
         "variables": dict(launch.variables),
         "log": str(launch.log),
     }

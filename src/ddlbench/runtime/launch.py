@@ -121,7 +121,6 @@ class Crew:
                 self._logs / f"{_name(member)}.log",
                 member.role,
                 self._own_variables(member),
-                self._job["placement"]["dilation"],
             )
             for member in self.members
         ]

@@ -3,9 +3,9 @@
     python -m ddlbench.workers.fork_server MODULE
 
 Each line of its input is a worker to start, in JSON: rank, control (its socket), the host that it belongs to
-(namespace: a path or null, cores, memory_bytes, dilation), variables (environment variables of its own), and log. It is
-answered by the worker's process id. The worker is not our child but our supervisor's, which collects orphans, so that
-its end is seen there.
+(namespace: a path or null, cores, core_share, memory_bytes), variables (environment variables of its own), and log. It
+is answered by the worker's process id. The worker is not our child but our supervisor's, which collects orphans, so
+that its end is seen there.
 """
 
 import ctypes
@@ -72,8 +72,8 @@ def become(order: dict[str, Any]) -> None:
             raise OSError(ctypes.get_errno(), f"entering the network namespace {order['namespace']}")
         os.close(namespace)
     os.sched_setaffinity(0, order["cores"])
-    if order["dilation"] > 1:
-        dilate_turns(order["dilation"])
+    if order["core_share"] < 1:
+        dilate_turns(1 / order["core_share"])
     resource.setrlimit(resource.RLIMIT_DATA, (order["memory_bytes"], order["memory_bytes"]))
 
 

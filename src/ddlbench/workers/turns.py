@@ -1,9 +1,10 @@
-"""How long a thread keeps its core while others want it, dilated as all else is.
+"""How long a thread keeps its core while others want it, dilated where hosts share the core.
 
 Linux lets a thread keep a core that others want until it has used up its slice, and looks at each tick: for one slice
 and one tick at the most (1.4 and 4 ms with two cores and HZ=250). Within a step that is as long as a message is under
 way: Gloo's loop spins while the thread that has to take what has come waits for the core. Both are real time, and
-slices can be set for each thread (since Linux 6.12; before, nothing changes).
+slices can be set for each thread (since Linux 6.12; before, nothing changes). A host that has its core to itself, and
+stands for one of several cores, keeps the kernel's turns: on several cores nobody would have to wait that long.
 """
 
 import ctypes
