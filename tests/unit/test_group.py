@@ -119,7 +119,6 @@ channel.receive()
     assert told["session"] is True
 
 
-@pytest.mark.skipif(slice_ms() is None, reason="this kernel has no slice for each thread (Linux before 6.12)")
 def test_a_worker_keeps_its_core_for_longer_where_hosts_share_it(group):
     script = """
 from ddlbench.workers.turns import slice_ms
@@ -132,7 +131,7 @@ channel.receive()
         with group(READY + script, core_share=core_share) as one:
             slices_ms.append(one.command({"do": "build"}, "built", "building", 20)[0]["slice_ms"])
     assert slices_ms[0] == slice_ms()
-    assert slices_ms[1] >= 2 * slices_ms[0]
+    assert slices_ms[1] is None if slices_ms[0] is None else slices_ms[1] >= 2 * slices_ms[0]
 
 
 def test_a_worker_that_dies_at_once_is_named_with_the_end_of_its_log(group):
