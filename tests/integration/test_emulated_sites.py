@@ -22,11 +22,11 @@ def test_each_direction_between_two_sites_has_its_own_latency(sandbox, backend):
     there, back = {"bandwidth_mbit": 100, "latency_ms": 10}, {"bandwidth_mbit": 100, "latency_ms": 30}
     found = sandbox("site_times_ms", backend=backend, sites=sites(there, back))
     times = {way: min(values) for way, values in found.items()}
-    # What else the machine does can only make a trip longer; what the hosts' own work takes, the LAN shows.
+    late = sandbox("late_ms", backend=backend)  # each way; what the hosts' own work takes, the LAN shows
     assert times["lan"] < 2
-    assert times["wan"] - times["lan"] == pytest.approx(40, abs=0.8)
-    assert times["near -> far"] - times["lan"] / 2 == pytest.approx(10, abs=0.8)
-    assert times["far -> near"] - times["lan"] / 2 == pytest.approx(30, abs=0.8)
+    assert -0.8 < times["wan"] - times["lan"] - 40 < 0.8 + 2 * late
+    assert -0.8 < times["near -> far"] - times["lan"] / 2 - 10 < 0.8 + late
+    assert -0.8 < times["far -> near"] - times["lan"] / 2 - 30 < 0.8 + late
 
 
 def test_a_hosts_lan_comes_on_top_of_the_wan(sandbox):

@@ -1,12 +1,13 @@
 """Emulated links carry what they were asked to carry: measured by iperf3 and by plain sockets, not by our own probe."""
 
 import re
+from functools import partial
 from statistics import median
 
 import pytest
+from extremes import least, most
 
 GOODPUT = 1448 / 1514  # of TCP in Ethernet frames of 1,514 bytes: 0.956
-ATTEMPTS = 3
 
 
 def test_this_kernel_can_make_links(backends):
@@ -27,29 +28,29 @@ def test_tcp_carries_0_956_of_the_nominal_bandwidth(sandbox, backend, backends, 
 
 def test_three_hosts_that_send_to_one_share_what_its_link_carries(sandbox, backend, backends):
     mbit = 100 if backend in backends else 20
-    link, found = {"bandwidth_mbit": mbit, "latency_ms": 5}, []
-    while (
-        len(found) < ATTEMPTS and max(found, default=0) < 0.97 * mbit
-    ):  # a busy machine carries less, never more
-        found.append(sandbox("arriving_mbit", backend=backend, link=link, senders=3, seconds=2))
-    assert found[-1] == pytest.approx(mbit, rel=0.03), found
+    link = {"bandwidth_mbit": mbit, "latency_ms": 5}
+    arriving = partial(sandbox, "arriving_mbit", backend=backend, link=link, senders=3, seconds=2)
+    assert most(arriving, enough=0.97 * mbit) == pytest.approx(mbit, rel=0.03)
 
 
 @pytest.mark.parametrize("latency_ms", [10, 50])
 def test_a_round_trip_takes_twice_the_latency_of_one_way(sandbox, backend, latency_ms):
     link = {"bandwidth_mbit": 1000, "latency_ms": latency_ms}
-    # What else the machine does can only make a trip longer; what the hosts' own work takes, an open link shows.
-    own, found = map(min, sandbox("links_in_turn_ms", backend=backend, links=[None, link]))
-    asked = 2 * latency_ms
-    assert found - own == pytest.approx(asked, abs=max(0.5, 0.02 * asked))
+    asked, late = 2 * latency_ms, 2 * sandbox("late_ms", backend=backend)
+    tolerance = max(0.5, 0.02 * asked)
+
+    def added() -> float:
+        """What the link adds: what the hosts' own work takes, an open one shows."""
+        own, found = map(min, sandbox("links_in_turn_ms", backend=backend, links=[None, link]))
+        return found - own
+
+    assert asked - tolerance <= least(added, asked + late + tolerance) <= asked + late + tolerance
 
 
 def test_two_percent_of_the_packets_are_lost(sandbox, backend):
-    link, found = {"bandwidth_mbit": 1000, "loss_percent": 2}, []
-    # A machine that cannot keep up loses more, never less.
-    while len(found) < ATTEMPTS and max(found[-1:], default=100) > 2.3:
-        found.append(sandbox("loss_percent", backend=backend, link=link, packets=40_000))
-    assert found[-1] == pytest.approx(2, abs=0.3), found
+    link = {"bandwidth_mbit": 1000, "loss_percent": 2}
+    lost = partial(sandbox, "loss_percent", backend=backend, link=link, packets=40_000)
+    assert least(lost, enough=2.3) == pytest.approx(2, abs=0.3)  # who cannot keep up loses more
 
 
 def test_no_packet_is_lost_where_no_loss_was_asked_for(sandbox, backend):

@@ -9,6 +9,7 @@ from time import monotonic, sleep
 
 import psutil
 import pytest
+from extremes import least, most
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.point_to_point import latency_us, rows
@@ -17,7 +18,6 @@ from ddlbench.network.probe import Tolerances
 from ddlbench.runtime.probing import NETPIPE, probe_link
 
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
-ATTEMPTS = 3  # a machine may be busy at one of them
 PROBE = [sys.executable, "-m", "ddlbench.cli", "probe"]
 LOOSE = Tolerances(rate_percent=60, rtt_percent=100, rtt_ms=50, loss_points=5)
 LITTLE = {"min_repetitions": 3, "max_repetitions": 5, "interval_percent": 5}
@@ -33,35 +33,44 @@ def probed(link, *, dilation=1.0, largest_bytes=1 << 20, netpipe=False):
 
 
 def test_a_small_message_takes_the_links_latency():
-    assert latency_us(probed(Link(1000, 5), largest_bytes=64)["ddlbench"]) == pytest.approx(5000, abs=300)
+    def small_us():
+        return latency_us(probed(Link(1000, 5), largest_bytes=64)["ddlbench"])
+
+    assert least(small_us, enough=5300) == pytest.approx(5000, abs=300)
 
 
 def test_large_messages_get_the_links_bandwidth():
-    throughputs_mbit = []
-    # What else the machine does can only make it less, and never more.
-    while len(throughputs_mbit) < ATTEMPTS and max(throughputs_mbit, default=0) < 0.97 * 100 * OF_NOMINAL:
-        throughputs_mbit.append(probed(Link(100))["ddlbench"][-1]["throughput_mbit"])
-    assert max(throughputs_mbit) == pytest.approx(100 * OF_NOMINAL, rel=0.03)
+    def large_mbit():
+        return probed(Link(100))["ddlbench"][-1]["throughput_mbit"]
+
+    assert most(large_mbit, enough=97 * OF_NOMINAL) == pytest.approx(100 * OF_NOMINAL, rel=0.03)
 
 
-def test_dilation_leaves_latency_and_bandwidth_as_they_are_called():
-    found = probed(Link(400, 2), dilation=4.0)["ddlbench"]
-    assert latency_us(found) == pytest.approx(2000, abs=200)
-    wire_us = found[-1]["size_bytes"] * 8 / (400 * OF_NOMINAL)
-    assert found[-1]["one_way_us"] == pytest.approx(2000 + wire_us, rel=0.05)
+def test_dilation_leaves_latency_as_it_is_called():
+    def small_us():
+        return latency_us(probed(Link(400, 2), dilation=4.0, largest_bytes=64)["ddlbench"])
+
+    assert least(small_us, enough=2200) == pytest.approx(2000, abs=200)
+
+
+def test_dilation_leaves_bandwidth_as_it_is_called():
+    def of_expected():
+        last = probed(Link(400, 2), dilation=4.0)["ddlbench"][-1]
+        wire_us = last["size_bytes"] * 8 / (400 * OF_NOMINAL)
+        return last["one_way_us"] / (2000 + wire_us)
+
+    assert least(of_expected, enough=1.05) == pytest.approx(1, abs=0.05)
 
 
 def test_netpipe_itself_finds_the_same_on_a_shaped_link():
-    ratios = {}
-    for _ in range(ATTEMPTS):
+    def farthest():
         found = probed(Link(100, 1), largest_bytes=4096, netpipe=True)
         theirs = {row["size_bytes"]: row["one_way_us"] for row in found[NETPIPE]}
         ours = {row["size_bytes"]: row["one_way_us"] for row in found["ddlbench"]}
         assert set(ours) == set(theirs)  # the sizes are its own
-        ratios = {size: ours[size] / theirs[size] for size in (64, 1024, 4096)}
-        if all(abs(ratio - 1) < 0.15 for ratio in ratios.values()):
-            break
-    assert ratios == pytest.approx(dict.fromkeys(ratios, 1.0), abs=0.15)
+        return max(abs(ours[size] / theirs[size] - 1) for size in (64, 1024, 4096))
+
+    assert least(farthest, enough=0.15) < 0.15
 
 
 def test_two_probes_at_once_do_not_meet():

@@ -90,7 +90,7 @@ def test_an_ordinary_user_gets_a_sandbox_with_working_links(tmp_path, monkeypatc
     if allowed.returncode != 0:
         pytest.skip(f"this machine gives user namespaces to nobody ({allowed.stderr.strip()})")
     (tmp_path / "arguments.json").write_text(
-        '{"backend": null, "link": {"bandwidth_mbit": 100, "latency_ms": 10}}'
+        '{"backend": null, "link": {"bandwidth_mbit": 100, "latency_ms": 10}, "times": 60}'
     )
     command = [sys.executable, "-m", "inside", "round_trips_ms", "arguments.json", "answer.json"]
     monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=":")

@@ -7,7 +7,6 @@ Gradients are added up while TensorFlow computes others; for what Horovod does m
 """
 
 import os
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
 
@@ -16,13 +15,11 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from ddlbench.workers.architectures import Shape
-from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.channel import Message
 from ddlbench.workers.horovod_group import meeting
-from ddlbench.workers.memory import used_bytes
 from ddlbench.workers.pace import Pace
-from ddlbench.workers.service import commands_of, serve
-from ddlbench.workers.tensorflow_group import use
-from ddlbench.workers.tensorflow_training import Learner, Point, prepared, then
+from ddlbench.workers.service import work
+from ddlbench.workers.tensorflow_training import Learner, RingWorker, then
 
 
 class Model:
@@ -67,17 +64,12 @@ def paced_tape(pace: Pace) -> type[tf.GradientTape]:
     return PacedTape
 
 
-class Worker:
+class Worker(RingWorker):
     """One worker of the group."""
 
     def __init__(self, job: Message) -> None:
-        self.job = job
+        super().__init__(job)
         self.meetings = 0
-        self.pace = Pace(job["core_share"], time.process_time)  # TensorFlow computes in threads of its own
-        self.point: Point | None = None
-        self.models: dict[tuple[str, Shape], Model] = {}
-        use(job)
-        self.used_bytes = used_bytes()
 
     def connect(self, command: Message) -> Message:
         """Replace all connections, and make the models that will be measured: [name, image shape] each."""
@@ -95,37 +87,12 @@ class Worker:
 
     def widen(self) -> None:
         """Send as much as training will: on a slow link TCP's windows would take many steps to grow to that."""
-        largest = max(model.learner.network.count_params() for model in self.models.values())
+        largest = self.largest()
         for _ in range(4):
             hvd.allreduce(tf.zeros(4 * largest), op=hvd.Sum)
-
-    def prepare(self, command: Message) -> Message:
-        """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
-        self.point = None
-        answer, self.point = prepared(command, self.job, self.used_bytes, lambda: self.take_point(command))
-        return answer
-
-    def take_point(self, command: Message) -> Point:
-        """The point, on its model."""
-        point = command["point"]
-        model = self.models[point["model"], tuple(point["image_shape"])]
-        return Point(self.job, self.pace, model, point, command["seed"])
-
-    def train(self, command: Message) -> Message:
-        """Train the point for some steps, going on where it is or from its fresh parameters."""
-        assert self.point is not None
-        return self.point.train(command)
-
-    def conclude(self, command: Message) -> Message:
-        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
-        assert self.point is not None
-        return self.point.conclude(command, is_first=self.job["index"] == 0)
 
 
 def main(control: str, rank: int) -> None:
     """Serve the supervisor at `control` as `rank` until it says stop."""
-    channel = Channel(control, rank)
-    worker = Worker(channel.receive())
     versions = {"horovod": horovod.__version__, "tensorflow": tf.__version__}
-    channel.send({"event": "ready", "reconnects": True, "versions": versions})
-    serve(channel, commands_of(worker))
+    work(control, rank, Worker, lambda job: versions, reconnects=True)

@@ -18,13 +18,13 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.channel import Message
 from ddlbench.workers.horovod_group import meeting
 from ddlbench.workers.pace import Pace
-from ddlbench.workers.service import commands_of, serve
+from ddlbench.workers.service import work
 from ddlbench.workers.torch_memory import refuse_what_cannot_fit
 from ddlbench.workers.torch_models import MODELS
-from ddlbench.workers.torch_training import Share, prepared
+from ddlbench.workers.torch_training import RingWorker, Share
 
 
 class Model:
@@ -122,14 +122,13 @@ class Point:
         }
 
 
-class Worker:
+class Worker(RingWorker):
     """One rank of the worker group."""
 
     def __init__(self, job: Message) -> None:
-        self.job = job
+        super().__init__(job)
         self.meetings = 0
         self.models: dict[tuple[str, tuple[int, ...]], Model] = {}
-        self.point: Point | None = None
         self.pace = Pace(job["core_share"])
         torch.set_num_threads(job["threads"])
 
@@ -156,11 +155,6 @@ class Worker:
         for _ in range(4):
             hvd.allreduce_(torch.zeros(4 * largest))
 
-    def prepare(self, command: Message) -> Message:
-        """Take a point; a step of it, on this rank alone, warms caches and tells whether it fits into memory."""
-        self.point = None
-        return prepared(lambda: self.take_point(command))
-
     def take_point(self, command: Message) -> nn.Module:
         """Take a point and try a step of it."""
         refuse_what_cannot_fit(command["point"], self.job["world_size"])
@@ -172,26 +166,11 @@ class Worker:
         self.point = point
         return point.network
 
-    def train(self, command: Message) -> Message:
-        """Train the point for some steps, going on where it is or from its fresh parameters."""
-        assert self.point is not None
-        if command["from_fresh"]:
-            self.point.start_again()
-        return {"event": "trained", **self.point.train(command["steps"])}
-
-    def conclude(self, command: Message) -> Message:
-        """Hash the parameters; rank 0 tests and saves them if asked."""
-        assert self.point is not None
-        return self.point.share.conclusion(command, is_first=self.job["rank"] == 0)
-
 
 def main(control: str, rank: int) -> None:
     """Serve the supervisor at `control` as `rank` until it says stop."""
-    channel = Channel(control, rank)
-    worker = Worker(channel.receive())
     versions = {"horovod": horovod.__version__, "torch": torch.__version__}
-    channel.send({"event": "ready", "reconnects": True, "versions": versions})
-    serve(channel, commands_of(worker))
+    work(control, rank, Worker, lambda job: versions, reconnects=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,28 @@ from ddlbench.workers.channel import Channel, Message
 Command = Callable[[Message], Message]
 
 
+def work(
+    control: str,
+    rank: int,
+    member_of: Callable[[Message], object],
+    versions: Callable[[Message], dict[str, str]],
+    *,
+    reconnects: bool,
+    why_not: Callable[[Message], str | None] = lambda job: None,
+) -> None:
+    """Be the member `rank` that trains, made of the job that the supervisor at `control` gives, until it says stop.
+
+    reconnects: whether `connect` replaces the connections that there are. why_not: why it cannot do such a job, if so.
+    """
+    channel = Channel(control, rank)
+    job = channel.receive()
+    if why := why_not(job):
+        channel.refuse(why)
+    member = member_of(job)
+    channel.send({"event": "ready", "reconnects": reconnects, "versions": versions(job)})
+    serve(channel, commands_of(member))
+
+
 def serve(channel: Channel, commands: Mapping[str, Command]) -> None:
     """Answer each command with what its function returns; at the end the process is gone, without its exit handlers.
 

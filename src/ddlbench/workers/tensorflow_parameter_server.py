@@ -9,6 +9,7 @@ All are told what to do over the control socket (see `channel`); the coordinator
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
@@ -23,10 +24,10 @@ from tensorflow.python.ops import script_ops
 
 from ddlbench.workers.architectures import Shape, initial
 from ddlbench.workers.batches import batches_of
-from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.channel import Message
 from ddlbench.workers.memory import used_bytes
 from ddlbench.workers.pace import Pace
-from ddlbench.workers.service import Command, serve
+from ddlbench.workers.service import work
 from ddlbench.workers.tensorflow_evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow_gpu import versions, why_not
 from ddlbench.workers.tensorflow_group import (
@@ -251,21 +252,9 @@ class Server:
         return {"event": "concluded"}
 
 
-MEMBERS = {"worker": Worker, "ps": Server, "chief": Chief}
+MEMBERS: dict[str, Callable[[Message], object]] = {"worker": Worker, "ps": Server, "chief": Chief}
 
 
 def main(control: str, rank: int) -> None:
     """Serve the supervisor at `control` as `rank` until it says stop."""
-    channel = Channel(control, rank)
-    job = channel.receive()
-    if why := why_not(job):
-        channel.refuse(why)
-    member: Any = MEMBERS[job["role"]](job)
-    channel.send({"event": "ready", "reconnects": False, "versions": versions(job)})
-    commands: dict[str, Command] = {
-        "connect": member.connect,
-        "prepare": member.prepare,
-        "train": member.train,
-        "conclude": member.conclude,
-    }
-    serve(channel, commands)
+    work(control, rank, lambda job: MEMBERS[job["role"]](job), versions, reconnects=False, why_not=why_not)

@@ -10,9 +10,8 @@ All are told what to do over the control socket (see `channel`); each worker tim
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
 os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # servers may start late
@@ -22,11 +21,11 @@ import tensorflow as tf
 
 from ddlbench.workers.architectures import Shape, initial
 from ddlbench.workers.batches import batches_of
-from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.channel import Message
 from ddlbench.workers.devices import on_gpu
 from ddlbench.workers.memory import parameter_bytes, refuse, used_bytes
 from ddlbench.workers.pace import Pace
-from ddlbench.workers.service import commands_of, serve
+from ddlbench.workers.service import work
 from ddlbench.workers.tensorflow_evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow_gpu import versions, why_not
 from ddlbench.workers.tensorflow_group import (
@@ -287,15 +286,9 @@ def held(job: Message, models: list[tuple[str, list[int]]]) -> Iterator[Key]:
             yield name, shape
 
 
-MEMBERS = {"worker": Worker, "ps": Server}
+MEMBERS: dict[str, Callable[[Message], object]] = {"worker": Worker, "ps": Server}
 
 
 def main(control: str, rank: int) -> None:
     """Serve the supervisor at `control` as `rank` until it says stop."""
-    channel = Channel(control, rank)
-    job = channel.receive()
-    if why := why_not(job):
-        channel.refuse(why)
-    member: Any = MEMBERS[job["role"]](job)
-    channel.send({"event": "ready", "reconnects": False, "versions": versions(job)})
-    serve(channel, commands_of(member))
+    work(control, rank, lambda job: MEMBERS[job["role"]](job), versions, reconnects=False, why_not=why_not)

@@ -12,9 +12,10 @@ from ddlbench.workers.architectures import Shape, initial
 from ddlbench.workers.batches import batches_of
 from ddlbench.workers.channel import Message
 from ddlbench.workers.devices import on_gpu
+from ddlbench.workers.memory import used_bytes
 from ddlbench.workers.pace import Pace
 from ddlbench.workers.tensorflow_evaluation import evaluation, fingerprint
-from ddlbench.workers.tensorflow_group import is_out_of_memory, refuse_what_cannot_fit
+from ddlbench.workers.tensorflow_group import is_out_of_memory, refuse_what_cannot_fit, use
 from ddlbench.workers.tensorflow_models import build, dump, load
 
 
@@ -110,20 +111,51 @@ class Point:
         return concluded
 
 
-def prepared(
-    command: Message, job: Message, used_bytes: int, take: Callable[[], Point]
-) -> tuple[Message, Point | None]:
-    """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
-    try:
-        if not on_gpu(job):
-            refuse_what_cannot_fit(command["point"], job["world_size"], used_bytes)
-        point = take()
-        point.step(together=False)
-    except (tf.errors.OpError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        return {"event": "prepared", "fits": False}, None
-    return {"event": "prepared", "fits": True, "parameter_count": point.network.count_params()}, point
+class RingWorker:
+    """One worker of a group in which each has all parameters; how sums are made is for those that derive from it."""
+
+    strategy: tf.distribute.Strategy | None = (
+        None  # TensorFlow's own way to train together, if that is what trains
+    )
+
+    def __init__(self, job: Message) -> None:
+        self.job = job
+        self.pace = Pace(job["core_share"], time.process_time)  # TensorFlow computes in threads of its own
+        self.models: dict[tuple[str, Shape], Model] = {}
+        self.point: Point | None = None
+        use(job)
+        self.used_bytes = used_bytes()
+
+    def prepare(self, command: Message) -> Message:
+        """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
+        self.point = None
+        given = command["point"]
+        model = self.models[given["model"], tuple(given["image_shape"])]
+        try:
+            if not on_gpu(self.job):
+                refuse_what_cannot_fit(given, self.job["world_size"], self.used_bytes)
+            point = Point(self.job, self.pace, model, given, command["seed"])
+            point.step(together=False)
+        except (tf.errors.OpError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return {"event": "prepared", "fits": False}
+        self.point = point
+        return {"event": "prepared", "fits": True, "parameter_count": point.network.count_params()}
+
+    def train(self, command: Message) -> Message:
+        """Train the point for some steps, going on where it is or from its fresh parameters."""
+        assert self.point is not None
+        return self.point.train(command)
+
+    def conclude(self, command: Message) -> Message:
+        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
+        assert self.point is not None
+        return self.point.conclude(command, is_first=self.job["index"] == 0, strategy=self.strategy)
+
+    def largest(self) -> int:
+        """How many parameters the largest model has."""
+        return max(model.learner.network.count_params() for model in self.models.values())
 
 
 def then(pace: Pace, call: Callable[[], None], tensors: list[tf.Tensor]) -> list[tf.Tensor]:

@@ -14,21 +14,20 @@ sends all gradients as one, as is its default, and so begins when the backward p
 """
 
 import os
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
 
 import tensorflow as tf
 
 from ddlbench.workers.architectures import Shape
-from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.channel import Message
 from ddlbench.workers.devices import on_gpu
 from ddlbench.workers.memory import used_bytes
 from ddlbench.workers.pace import Pace
-from ddlbench.workers.service import commands_of, serve
+from ddlbench.workers.service import work
 from ddlbench.workers.tensorflow_gpu import versions, why_not
-from ddlbench.workers.tensorflow_group import resolver, use
-from ddlbench.workers.tensorflow_training import Learner, Point, prepared, then
+from ddlbench.workers.tensorflow_group import resolver
+from ddlbench.workers.tensorflow_training import Learner, RingWorker, then
 
 
 class Model:
@@ -70,15 +69,13 @@ class Model:
         self.learner.descend(then(self.pace, self.pace.begin, gradients))
 
 
-class Worker:
+class Worker(RingWorker):
     """One worker of the group."""
 
+    strategy: tf.distribute.Strategy
+
     def __init__(self, job: Message) -> None:
-        self.job = job
-        self.pace = Pace(job["core_share"], time.process_time)  # TensorFlow computes in threads of its own
-        self.point: Point | None = None
-        self.models: dict[tuple[str, Shape], Model] = {}
-        use(job)
+        super().__init__(job)
         self.strategy = join(job)
         self.used_bytes = used_bytes()
 
@@ -86,7 +83,7 @@ class Worker:
         """Make the models that will be measured, [name, image shape] each, and let TCP's windows grow."""
         for name, shape in command["models"]:
             self.models[name, tuple(shape)] = Model(self.strategy, self.pace, name, tuple(shape))
-        largest = max(model.learner.network.count_params() for model in self.models.values())
+        largest = self.largest()
         for _ in range(4):
             self.widen(largest)
         # What does not fit is refused by all workers or by none: one that has traced a step has counted collectives by
@@ -114,28 +111,6 @@ class Worker:
 
         return self.strategy.run(reduce)
 
-    def prepare(self, command: Message) -> Message:
-        """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
-        self.point = None
-        answer, self.point = prepared(command, self.job, self.used_bytes, lambda: self.take_point(command))
-        return answer
-
-    def take_point(self, command: Message) -> Point:
-        """The point, on its model."""
-        point = command["point"]
-        model = self.models[point["model"], tuple(point["image_shape"])]
-        return Point(self.job, self.pace, model, point, command["seed"])
-
-    def train(self, command: Message) -> Message:
-        """Train the point for some steps, going on where it is or from its fresh parameters."""
-        assert self.point is not None
-        return self.point.train(command)
-
-    def conclude(self, command: Message) -> Message:
-        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
-        assert self.point is not None
-        return self.point.conclude(command, is_first=self.job["index"] == 0, strategy=self.strategy)
-
 
 def join(job: Message) -> tf.distribute.Strategy:
     """Start this worker's server and find the others', by their hosts' addresses; between GPUs sums are NCCL's."""
@@ -148,10 +123,4 @@ def join(job: Message) -> tf.distribute.Strategy:
 
 def main(control: str, rank: int) -> None:
     """Serve the supervisor at `control` as `rank` until it says stop."""
-    channel = Channel(control, rank)
-    job = channel.receive()
-    if why := why_not(job):
-        channel.refuse(why)
-    worker = Worker(job)
-    channel.send({"event": "ready", "reconnects": False, "versions": versions(job)})
-    serve(channel, commands_of(worker))
+    work(control, rank, Worker, versions, reconnects=False, why_not=why_not)

@@ -29,11 +29,11 @@ from torch.futures import Future
 from torch.nn.functional import cross_entropy
 
 from ddlbench.workers.architectures import initial
-from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.channel import Message
 from ddlbench.workers.listener import await_listener, await_running
 from ddlbench.workers.memory import refuse
 from ddlbench.workers.pace import Pace
-from ddlbench.workers.service import commands_of, serve
+from ddlbench.workers.service import work
 from ddlbench.workers.torch_evaluation import fingerprint
 from ddlbench.workers.torch_gpu import device_of, finish, versions, why_not
 from ddlbench.workers.torch_memory import fits, refuse_what_cannot_fit
@@ -275,20 +275,20 @@ def join(job: Message) -> None:
     )
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
-    channel = Channel(control, rank)
-    job = channel.receive()
-    if why := why_not(job):
-        channel.refuse(why)
+def member_of(job: Message) -> Server | Worker:
+    """What its role makes this process, which has then joined the group."""
     member: Server | Worker
     if job["role"] == SERVER:
         member = Server.here = Server(job)
     else:
         member = Worker(job)
     join(job)
-    channel.send({"event": "ready", "reconnects": False, "versions": versions(job)})
-    serve(channel, commands_of(member))
+    return member
+
+
+def main(control: str, rank: int) -> None:
+    """Serve the supervisor at `control` as `rank` until it says stop."""
+    work(control, rank, member_of, versions, reconnects=False, why_not=why_not)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What PyTorch's workers have in common, however their gradients meet: what a rank trains with, and what it reports."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -56,6 +57,47 @@ class Share:
         """The hash of the parameters; the first rank does what else is asked."""
         hashed = {"event": "concluded", "parameters_sha256": fingerprint(self.network)}
         return hashed | (self.examine(command) if is_first else {})
+
+
+class Point(Protocol):
+    """What a ring worker measures now: a model with fresh parameters, and this rank's share of its batches."""
+
+    share: Share
+
+    def start_again(self) -> None:
+        """Set all that a training changes to what the seed says."""
+
+    def train(self, steps: int) -> Message:
+        """Time so many steps."""
+
+
+class RingWorker:
+    """One rank of a group in which each has all parameters; how sums are made is for those that derive from it."""
+
+    def __init__(self, job: Message) -> None:
+        self.job = job
+        self.point: Point | None = None
+
+    def take_point(self, command: Message) -> nn.Module:
+        """Take a point and try a step of it, which communicates with nobody; returns its network."""
+        raise NotImplementedError
+
+    def prepare(self, command: Message) -> Message:
+        """Take a point; a step of it, on this rank alone, warms caches and tells whether it fits into memory."""
+        self.point = None
+        return prepared(lambda: self.take_point(command))
+
+    def train(self, command: Message) -> Message:
+        """Train the point for some steps, going on where it is or from its fresh parameters."""
+        assert self.point is not None
+        if command["from_fresh"]:
+            self.point.start_again()
+        return {"event": "trained", **self.point.train(command["steps"])}
+
+    def conclude(self, command: Message) -> Message:
+        """Hash the parameters; rank 0 evaluates the test set and saves them if asked."""
+        assert self.point is not None
+        return self.point.share.conclusion(command, is_first=self.job["rank"] == 0)
 
 
 def prepared(take: Callable[[], nn.Module]) -> Message:

@@ -24,14 +24,14 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.channel import Message
 from ddlbench.workers.pace import Pace
-from ddlbench.workers.service import commands_of, serve
+from ddlbench.workers.service import work
 from ddlbench.workers.torch_gpu import finish, versions, why_not
 from ddlbench.workers.torch_group import accelerator, indices, join
 from ddlbench.workers.torch_memory import refuse_what_cannot_fit
 from ddlbench.workers.torch_models import MODELS
-from ddlbench.workers.torch_training import Share, prepared
+from ddlbench.workers.torch_training import RingWorker, Share
 
 
 class Point:
@@ -124,15 +124,14 @@ class Reduction:
         return (fp16_compress_hook if self.compression == "fp16" else allreduce_hook)(self.group, bucket)
 
 
-class Worker:
+class Worker(RingWorker):
     """One rank of the worker group."""
 
     def __init__(self, job: Message) -> None:
-        self.job = job
+        super().__init__(job)
         self.group: dist.ProcessGroup | None = None
         self.models: dict[tuple[str, tuple[int, ...]], DistributedDataParallel] = {}
         self.reductions: dict[nn.Module, Reduction] = {}
-        self.point: Point | None = None
         self.pace = Pace(job["core_share"])
         self.timeout = timedelta(seconds=job["timeout_s"])
         self.device = join(job)
@@ -179,11 +178,6 @@ class Worker:
             dist.all_reduce(torch.zeros(4 * largest, device=self.device), group=self.group)
         finish(self.device)
 
-    def prepare(self, command: Message) -> Message:
-        """Take a point; a step of it, on this rank alone, warms caches and tells whether it fits into memory."""
-        self.point = None
-        return prepared(lambda: self.take_point(command))
-
     def take_point(self, command: Message) -> nn.Module:
         """Take a point and try a step of it."""
         if self.device.type == "cpu":
@@ -197,28 +191,10 @@ class Worker:
         self.point = point
         return point.model
 
-    def train(self, command: Message) -> Message:
-        """Train the point for some steps, going on where it is or from its fresh parameters."""
-        assert self.point is not None
-        if command["from_fresh"]:
-            self.point.start_again()
-        return {"event": "trained", **self.point.train(command["steps"])}
-
-    def conclude(self, command: Message) -> Message:
-        """Hash the parameters; rank 0 evaluates the test set if asked."""
-        assert self.point is not None
-        return self.point.share.conclusion(command, is_first=self.job["rank"] == 0)
-
 
 def main(control: str, rank: int) -> None:
     """Serve the supervisor at `control` as `rank` until it says stop."""
-    channel = Channel(control, rank)
-    job = channel.receive()
-    if why := why_not(job):
-        channel.refuse(why)
-    worker = Worker(job)
-    channel.send({"event": "ready", "reconnects": True, "versions": versions(job)})
-    serve(channel, commands_of(worker))
+    work(control, rank, Worker, versions, reconnects=True, why_not=why_not)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,16 @@ def links_in_turn_ms(backend: str, links: list[dict[str, float] | None]) -> list
     return found
 
 
+def late_ms(backend: str, times: int = 40) -> float:
+    """How late timers are, at least, of the kernel that has this backend: who waits for one is as late."""
+    found = []
+    for _ in range(times):
+        started = time.perf_counter()
+        time.sleep(0.01)
+        found.append((time.perf_counter() - started) * 1e3 - 10)
+    return min(found)
+
+
 def alone(link: dict[str, float], ready: str, go: str, times: int) -> list[float]:
     """Round trips, begun when somebody else in another sandbox is there too."""
     Path(ready).touch()

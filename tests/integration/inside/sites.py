@@ -12,7 +12,7 @@ from inside.star import ADDRESSES, hosts
 THREE = [*ADDRESSES, "10.66.0.3"]  # of two sites: two hosts on the first, one on the second
 
 
-def site_times_ms(backend: str, sites: dict[str, Any], times: int = 20) -> dict[str, list[float]]:
+def site_times_ms(backend: str, sites: dict[str, Any], times: int = 60) -> dict[str, list[float]]:
     """How long a connection and a packet take between hosts of two sites, and a connection within one."""
     with hosts(backend, addresses=THREE, sites=2) as star:
         star.shape(Sites.from_dict(sites))
