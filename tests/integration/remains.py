@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 KINDS = ("net", "mnt", "pid", "user")
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 def processes(folder: Path) -> dict[int, str]:

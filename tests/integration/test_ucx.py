@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from math import inf
 
 import pytest
 from extremes import least, most
@@ -36,21 +37,19 @@ def test_ucx_is_there_and_finds_this_machines_networks():
 
 
 def test_small_messages_take_the_links_latency_and_the_result_says_over_what_they_went():
-    found = {}
+    found, best_ms = {}, {}
 
     def slowest_ms():
         found.update(probe_link(Link(1000, 5), repetitions=2, largest_bytes=256))
         assert found["vanished"] is None
-        return max(times_ms(found))
+        for size, times_s in found["times_s"].items():
+            best_ms[size] = min(1e3 * min(times_s), best_ms.get(size, inf))
+        return max(best_ms.values())
 
     assert least(slowest_ms, enough=5.5) < 5.5
-    assert min(times_ms(found)) > 4.5
+    assert min(best_ms.values()) > 4.5
     assert list(found["times_s"]) == sizes(256)
     assert found["device"] == "tcp/eth0"
-
-
-def times_ms(found):
-    return [value * 1e3 for values in found["times_s"].values() for value in values]
 
 
 def test_a_stream_gets_the_links_bandwidth_and_never_more():

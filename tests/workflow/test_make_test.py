@@ -26,7 +26,7 @@ def make_test(folder: Path, **scripts: str) -> subprocess.CompletedProcess[str]:
         env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
     )
 
 
