@@ -4,6 +4,8 @@ Three worker groups are alive, each in a sandbox of its own: k = 1 on both cores
 each core. They take turns: k = 1 alone, then both of k = 2 at once, so that both cores are as busy as they were. A
 turn's ratio is the step time of k = 1 by the mean dilated step time (wall / k) of the two.
 
+With `--hosts 4` four hosts on two cores (k = 2) are compared with four on one (k = 4). `--links` are Mbit/s:ms.
+
 Where it may, it holds the cores awake, as the probe's benchmark does: how long a virtual core takes to wake up is not
 dilated, and hosts with a core each wait for that more often.
 """
@@ -36,15 +38,13 @@ from benchmarks.common import (
     say,
     spread,
 )
-from benchmarks.groups import ours, pair, placement_from, star_of, steps_for, two_cores
+from benchmarks.groups import hosts_on, ours, placement_from, star_of, steps_for, two_cores
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import Placement
 from ddlbench.network.link import Link
 from ddlbench.runtime.processes import die_with_parent
 from ddlbench.runtime.sandbox import sandboxed
 
-MODELS = ("mlp", "conv2")
-LINKS = (Link(400), Link(100, 10), Link(1000, 1))
 BATCH_SIZE = 128
 WITHIN_PERCENT = 5.0
 STOP_S = 30
@@ -53,47 +53,56 @@ Turn = dict[str, Any]
 
 
 def main(arguments: Sequence[str]) -> None:
-    asked = options(__doc__, arguments, turns=30, turn_s=0.8, seed=1)
+    defaults = {"models": "mlp,conv2", "links": "400:0,100:10,1000:1"}
+    asked = options(__doc__, arguments, hosts=2, turns=30, turn_s=0.8, seed=1, **defaults)
+    cells = [(model, link) for model in asked.models.split(",") for link in links(asked.links)]
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         job = {**vars(asked), "python": python_of_workers(), "dataset": digits(Path(folder))}
-        limit_s = 300 + asked.turns * 6 * 10 * (asked.turn_s + 0.5)
+        job["cells"] = [(model, asdict(link)) for model, link in cells]
+        limit_s = 300 + asked.turns * len(cells) * 10 * (asked.turn_s + 0.5)
         found = in_sandbox("benchmarks.dilation", job, timeout_s=limit_s)
-    save("dilation", rows(**found), {"asked": vars(asked), "batch_size": BATCH_SIZE, **found})
+    save("dilation", rows(asked.hosts, **found), {"asked": vars(asked), "batch_size": BATCH_SIZE, **found})
 
 
-def rows(turns: Sequence[Turn], awake: bool) -> list[dict[str, Any]]:
+def links(words: str) -> list[Link]:
+    """The links of words like 400:0,100:10, each a bandwidth in Mbit/s and a latency in ms."""
+    return [Link(*map(float, each.split(":"))) for each in words.split(",")]
+
+
+def rows(hosts: int, turns: Sequence[Turn], awake: bool) -> list[dict[str, Any]]:
     """The worst of all models and links."""
     ratios: dict[tuple[str, str], list[float]] = {}
     for turn in turns:
         ratios.setdefault((turn["model"], turn["link"]), []).append(turn["ratio"])
     worst = max(ratios, key=lambda cell: abs(median(ratios[cell]) - 1))
+    models, over = (list(dict.fromkeys(each)) for each in zip(*ratios, strict=True))
     missed = sum(abs(median(each) - 1) * 100 > WITHIN_PERCENT for each in ratios.values())
     return [
         row(
-            f"dilation: step time of 2 hosts on 2 cores (k = 1), {' and '.join(MODELS)} on {len(LINKS)} links"
-            + ", cores held awake" * awake,
+            f"dilation: step time of {hosts} hosts on 2 cores (k = {hosts / 2:g}), "
+            f"{' and '.join(models)} on {len(over)} links" + ", cores held awake" * awake,
             at_least=f"ratio within {WITHIN_PERCENT:g} % of 1",
             measured=f"{in_words(spread(ratios[worst]))}: {', '.join(worst)}, the worst; {missed} of {len(ratios)} "
             "outside",
-            peer="the same hosts on 1 core (k = 2)",
+            peer=f"the same hosts on 1 core (k = {hosts})",
             met=missed == 0,
         )
     ]
 
 
 def inside(job: Mapping[str, Any]) -> dict[str, Any]:
-    """All turns; their order is random, and every other time k = 2 comes first."""
+    """All turns; their order is random, and every other time one core comes first."""
     cores = two_cores()
     with ExitStack() as stack:
         awake = stack.enter_context(cores_awake())
-        plain = stack.enter_context(server(pair(cores), job))
-        dilated = [stack.enter_context(server(pair([core], dilation=2.0), job)) for core in cores]
-        for each in (plain, *dilated):  # one after another: launching is not what is measured
+        wide = stack.enter_context(server(hosts_on(cores, job["hosts"]), job))
+        narrow = [stack.enter_context(server(hosts_on([core], job["hosts"]), job)) for core in cores]
+        for each in (wide, *narrow):  # one after another: launching is not what is measured
             each.answer()
-        cells = [(model, link) for model in MODELS for link in LINKS]
+        cells = [(model, Link(**link)) for model, link in job["cells"]]
         steps = {}
         for model, link in cells:
-            step_times_ms = plain.ask(model, link, 20).answer()
+            step_times_ms = wide.ask(model, link, 20).answer()
             steps[model, link] = steps_for(job["turn_s"], step_times_ms)
         order = Random(job["seed"])
         turns = []
@@ -101,11 +110,12 @@ def inside(job: Mapping[str, Any]) -> dict[str, Any]:
             order.shuffle(cells)
             for model, link in cells:
                 count = steps[model, link]
-                times_ms: dict[float, float] = {}
+                times_ms: dict[str, float] = {}
                 before, began = psutil.cpu_times().steal, monotonic()
-                for servers in [[plain], dilated] if number % 2 else [dilated, [plain]]:
-                    asked = [each.ask(model, link, count) for each in servers]
-                    times_ms[servers[0].dilation] = mean(mean(each.answer()) for each in asked)
+                both = {"two_cores_ms": [wide], "one_core_ms": narrow}
+                for name in both if number % 2 else reversed(both):
+                    asked = [each.ask(model, link, count) for each in both[name]]
+                    times_ms[name] = mean(mean(each.answer()) for each in asked)
                 stolen_s = psutil.cpu_times().steal - before
                 turns.append(
                     {
@@ -113,9 +123,8 @@ def inside(job: Mapping[str, Any]) -> dict[str, Any]:
                         "model": model,
                         "link": str(link),
                         "steps": count,
-                        "k1_ms": times_ms[1.0],
-                        "k2_ms": times_ms[2.0],
-                        "ratio": times_ms[1.0] / times_ms[2.0],
+                        **times_ms,
+                        "ratio": times_ms["two_cores_ms"] / times_ms["one_core_ms"],
                     }
                 )
             ratios = ", ".join(f"{turn['ratio']:.3f}" for turn in turns[-len(cells) :])
@@ -126,9 +135,8 @@ def inside(job: Mapping[str, Any]) -> dict[str, Any]:
 class Server:
     """A worker group in a sandbox of its own, and the way to ask it."""
 
-    def __init__(self, process: "subprocess.Popen[str]", dilation: float) -> None:
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
-        self.dilation = dilation
 
     def ask(self, model: str, link: Link, steps: int) -> "Server":
         """Begin to measure."""
@@ -150,7 +158,8 @@ class Server:
 @contextmanager
 def server(placement: Placement, job: Mapping[str, Any]) -> Iterator[Server]:
     """Start a worker group in a sandbox within this one."""
-    serving = {"placement": asdict(placement), "python": job["python"], "dataset": job["dataset"]}
+    serving = {name: job[name] for name in ("python", "dataset", "cells")}
+    serving["placement"] = asdict(placement)
     with subprocess.Popen(
         sandboxed(
             [sys.executable, "-m", "benchmarks.dilation", "--serve", json.dumps(serving)], as_root=True
@@ -161,7 +170,7 @@ def server(placement: Placement, job: Mapping[str, Any]) -> Iterator[Server]:
         preexec_fn=die_with_parent,
     ) as process:
         try:
-            yield Server(process, placement.dilation)
+            yield Server(process)
             process.communicate(timeout=STOP_S)  # the end of its input is the end of its work
         finally:
             process.kill()
@@ -170,10 +179,11 @@ def server(placement: Placement, job: Mapping[str, Any]) -> Iterator[Server]:
 def serve(job: Mapping[str, Any]) -> None:
     """Measure what each line of the input asks for, until it ends."""
     placement = placement_from(job["placement"])
+    models = sorted({model for model, _ in job["cells"]})
     shaped = None
     with (
         star_of(placement) as star,
-        ours(star, placement, python=job["python"], dataset=job["dataset"], models=MODELS) as group,
+        ours(star, placement, python=job["python"], dataset=job["dataset"], models=models) as group,
     ):
         print("[]", flush=True)
         for line in sys.stdin:

@@ -35,14 +35,14 @@ _STOP_S = 120.0
 _ABORTED = "(SIGABRT)"
 
 
-def pair(cores: Sequence[int], dilation: float | str = "auto") -> Placement:
-    """Two hosts of one vCPU each on `cores`."""
+def hosts_on(cores: Sequence[int], count: int = 2, dilation: float | str = "auto") -> Placement:
+    """So many hosts of one vCPU each on `cores`."""
     memory = psutil.virtual_memory().available
     return place(
-        2,
+        count,
         vcpus=1,
         memory_gb=2,
-        host_count=2,
+        host_count=count,
         cores=list(cores),
         available_memory_bytes=memory,
         dilation=dilation,

@@ -16,7 +16,7 @@ from typing import Any
 from scipy.stats import binom
 
 from benchmarks.common import benchmark, in_sandbox, in_words, options, row, save, say, spread
-from benchmarks.groups import pair, star_of, two_cores
+from benchmarks.groups import hosts_on, star_of, two_cores
 from benchmarks.link_traffic import all_pairs_mbit, iperf3_mbit, lost, one_way_ms, probe_mbit
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
@@ -157,7 +157,7 @@ def inside(job: Mapping[str, Any]) -> Found:
     """Every value of every link."""
     order = random.Random(job["seed"])
     found: Found = {"up_and_down": _times(job["rounds"])}
-    with star_of(pair(two_cores())) as star:
+    with star_of(hosts_on(two_cores())) as star:
         found["goodput"] = _goodputs(star, job, order)
         found["latency"] = [
             _one_way(star, latency_ms, load, job["pings"])
@@ -173,7 +173,7 @@ def inside(job: Mapping[str, Any]) -> Found:
 
 def _goodputs(star: Star, job: Mapping[str, Any], order: random.Random) -> list[dict[str, Any]]:
     """Our probe and iperf3 in turns on every link; distant links by iperf3 only, in the first round."""
-    hosts = pair(two_cores()).hosts
+    hosts = hosts_on(two_cores()).hosts
     found = []
     for number in range(job["rounds"]):
         links = [

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any
 
 from benchmarks.common import benchmark, cores_awake, in_sandbox, in_words, options, row, save, say, spread
-from benchmarks.groups import pair, star_of, two_cores
+from benchmarks.groups import hosts_on, star_of, two_cores
 from ddlbench.cli_probe import MEASURE
 from ddlbench.network.link import Link
 from ddlbench.network.pingpong import sizes
@@ -102,7 +102,7 @@ def wall(curves: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 def inside(job: Mapping[str, Any]) -> dict[str, Any]:
     """Turns of both on each link; then whole curves."""
-    placement = pair(two_cores())
+    placement = hosts_on(two_cores())
     turns: list[Turn] = []
     curves: list[dict[str, float]] = []
     with star_of(placement) as star, cores_awake() as awake:

@@ -24,7 +24,7 @@ from benchmarks.common import (
     save,
     say,
 )
-from benchmarks.groups import Ours, ours, pair, star_of, steps_for, two_cores
+from benchmarks.groups import Ours, hosts_on, ours, star_of, steps_for, two_cores
 from benchmarks.watched import watched
 from ddlbench.measurements.statistics import median_interval
 from ddlbench.network.hosts import Placement
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def inside(job: dict[str, Any]) -> list[list[dict[str, float]]]:
     """For each round and model, all pairs; a round launches the group anew."""
-    placement = pair(two_cores())
+    placement = hosts_on(two_cores())
     found = []
     for number in range(1, job["rounds"] + 1):
         with (

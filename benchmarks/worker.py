@@ -24,7 +24,7 @@ from benchmarks.common import (
     say,
     spread,
 )
-from benchmarks.groups import Ours, Plain, ours, pair, plain, star_of, steps_for, two_cores
+from benchmarks.groups import Ours, Plain, hosts_on, ours, plain, star_of, steps_for, two_cores
 from ddlbench.network.link import Link
 from ddlbench.plan.catalogue import FRAMEWORKS
 
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def inside(job: dict[str, Any]) -> dict[str, list[list[dict[str, float]]]]:
     """For each model, for each round, all pairs: images/s of both, and the ratio."""
-    placement = pair(two_cores())
+    placement = hosts_on(two_cores())
     found: dict[str, list[list[dict[str, float]]]] = {model: [] for model in MODELS}
     port = 29600
     common = {"python": job["python"], "dataset": job["dataset"]}
