@@ -68,4 +68,4 @@ def assert_nothing_left_of_a_killed_driver(pipeline: Pipeline, address: str) -> 
 def _containers(address: str) -> list[Any]:
     """All of ours that the engine knows."""
     with closing(docker.DockerClient(address)) as client:
-        return list(client.containers.list(all=True, filters={"label": LABEL}))
+        return list(client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True))
