@@ -15,6 +15,7 @@ import pytest
 
 from conftest import TINY_STUDY, run_inside
 from ddlbench.datasets import prepare
+from ddlbench.workers.turns import slice_ms
 from integration.small_steps import ways
 
 RING, FP16, POWERSGD = "ring_allreduce", "ring_allreduce_fp16", "ring_allreduce_powersgd"
@@ -161,4 +162,8 @@ def test_a_sweep_measures_parameter_servers_on_a_host_more_and_after_a_lossy_lin
         assert record["synchronous"] is is_synchronous
         assert len(record["parameters_sha256"]) == 3
         assert record["parameters_identical"] or not is_synchronous
+        if slice_ms() is None:  # this kernel has one for all threads
+            assert record["slice_ms"] is None
+        else:  # where hosts share cores, turns are dilated too
+            assert (record["slice_ms"] > slice_ms()) is (record["dilation"] > 1)
     assert said.count("starting 2 workers") == 2

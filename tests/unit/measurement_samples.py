@@ -71,6 +71,7 @@ def a_record(repetition: int = 1, point: dict[str, Any] = POINT, **values: Any) 
         "ended": "2026-01-02T03:04:06+00:00",
         "dilation": 1.0,
         "threads": 1,
+        "slice_ms": 1.4,
         "warmup_steps": 1,
         "step_times_ms": [[8.0, 15.0], [10.0, 20.0]],
         "metrics": {"train_loss": 0.5, "test_loss": 0.6, "test_accuracy_percent": 91.5, "forward_ms": 2.0},

@@ -119,6 +119,7 @@ class Session:
             "started": started.isoformat(),
             "dilation": self.dilation,
             "threads": self.job["placement"]["hosts"][0]["threads"],
+            "slice_ms": self.crew.group.ready[0]["slice_ms"],
             "warmup_steps": 0,
             "link": None,
             "telemetry": None,

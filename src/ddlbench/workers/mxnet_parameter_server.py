@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.metadata import distributions
 
 from ddlbench.workers.channel import Channel, Message
-from ddlbench.workers.service import serve
+from ddlbench.workers.service import say_ready, serve
 
 # MXNet takes 1 s of a core to import, once for all members where it may be forked. Processes that are forked from one
 # which has imported it use OpenMP in its own operators no more; where they have several threads, each imports it anew.
@@ -64,7 +64,7 @@ def serve_workers(channel: Channel) -> None:
         "conclude": {"event": "concluded"},
     }
     commands = {do: lambda _, answer=answer: answer for do, answer in answers.items()}
-    channel.send({"event": "ready", "reconnects": False, "versions": {"mxnet": mxnet.__version__}})
+    say_ready(channel, {"mxnet": mxnet.__version__}, reconnects=False)
     threading.Thread(target=serve, args=(channel, commands), daemon=True).start()
     mxnet.kvstore.KVStoreServer(mxnet.kv.create("dist")).run()
 

@@ -32,7 +32,7 @@ from ddlbench.workers.devices import no_gpu_found, not_built_for_gpus, on_gpu
 from ddlbench.workers.mxnet_models import build, dump, load, sequence, trained_parameters
 from ddlbench.workers.mxnet_optimizer import FreshSGD
 from ddlbench.workers.pace import Pace
-from ddlbench.workers.service import commands_of, serve
+from ddlbench.workers.service import commands_of, say_ready, serve
 
 KVSTORES = {  # strategy -> MXNet's name of it; with one device a worker, the first two do the same
     "parameter_server_sync": "dist_sync",
@@ -281,5 +281,5 @@ def work(channel: Channel, job: Message) -> None:
         channel.refuse(why)
     with mx.gpu(0) if on_gpu(job) else mx.cpu():
         worker = Worker(job)
-        channel.send({"event": "ready", "reconnects": False, "versions": {"mxnet": mx.__version__}})
+        say_ready(channel, {"mxnet": mx.__version__}, reconnects=False)
         serve(channel, commands_of(worker))

@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable, Mapping
 
 from ddlbench.workers.channel import Channel, Message
+from ddlbench.workers.turns import slice_ms
 
 Command = Callable[[Message], Message]
 
@@ -27,8 +28,13 @@ def work(
     if why := why_not(job):
         channel.refuse(why)
     member = member_of(job)
-    channel.send({"event": "ready", "reconnects": reconnects, "versions": versions(job)})
+    say_ready(channel, versions(job), reconnects=reconnects)
     serve(channel, commands_of(member))
+
+
+def say_ready(channel: Channel, versions: dict[str, str], *, reconnects: bool) -> None:
+    """Tell the supervisor that this member is there, with what it computes, and for how long it keeps a core."""
+    channel.send({"event": "ready", "reconnects": reconnects, "versions": versions, "slice_ms": slice_ms()})
 
 
 def serve(channel: Channel, commands: Mapping[str, Command]) -> None:
