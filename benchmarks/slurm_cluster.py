@@ -12,8 +12,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import sample
 from tempfile import TemporaryDirectory
@@ -94,17 +94,15 @@ class Cluster:
 
     def crash(self, node: str) -> None:
         """Kill the node's daemon and all that it has started, as when a machine loses its power."""
-        theirs = [each for each in self.processes() if _node_of(each) == node]
-        for process in theirs:
-            process.kill()
+        end(each for each in self.processes() if _node_of(each) == node)
 
     def kill_daemon(self, node: str) -> None:
         """Kill the node's slurmd and nothing else."""
-        self.daemon(node).kill()
+        end([self.daemon(node)])
 
     def daemon(self, node: str) -> psutil.Process:
         """The node's slurmd."""
-        return next(each for each in self.processes() if each.cmdline()[:4] == _slurmd(node))
+        return next(each for each in self.processes() if command_of(each)[:4] == _slurmd(node))
 
     def restart_daemon(self, node: str) -> None:
         """Start the node's slurmd again, and have its node back."""
@@ -113,6 +111,21 @@ class Cluster:
     def processes(self) -> list[psutil.Process]:
         """The cluster's daemons, its jobs, and whatever else this process has started."""
         return psutil.Process().children(recursive=True)
+
+
+def end(processes: Iterable[psutil.Process]) -> None:
+    """Kill all of them at once; some may have ended by themselves, or with others, by then."""
+    for process in list(processes):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """Its command line; nothing of one that has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def network() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from benchmarks.slurm_cluster import Cluster, cluster, lacking, network
+from benchmarks.slurm_cluster import Cluster, cluster, command_of, end, lacking, network
 
 from conftest import TINY_STUDY, Pipeline, environment
 from ddlbench.runtime.attempts import attempts_in
@@ -88,8 +88,8 @@ class OnCluster:
 
     def kill(self, going: "subprocess.Popen[str]") -> None:
         """Kill Snakemake, too, not only what has entered the cluster's namespaces with it."""
-        for each in psutil.Process(going.pid).children(recursive=True):
-            each.kill()
+        if going.poll() is None:
+            end(psutil.Process(going.pid).children(recursive=True))
         going.wait(PATIENCE_S)
 
     def attempts(self) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ class OnCluster:
 
     def processes(self, module: str) -> list[psutil.Process]:
         """Those of the cluster that run a module of ours."""
-        return [each for each in self.nodes.processes() if _runs(module, each)]
+        return [each for each in self.nodes.processes() if command_of(each)[1:3] == ["-m", module]]
 
     def jobs(self) -> list[str]:
         """The jobs that measurements were made in, in order."""
@@ -112,13 +112,6 @@ class OnCluster:
 
     def records(self) -> list[dict[str, Any]]:
         return sorted(self.pipeline.records(), key=lambda record: record["started"])
-
-
-def _runs(module: str, process: psutil.Process) -> bool:
-    try:
-        return process.cmdline()[1:3] == ["-m", module]
-    except psutil.Error:
-        return False
 
 
 def wait_for(what: Callable[[], Any], going: "subprocess.Popen[str] | None" = None) -> Any:
@@ -140,7 +133,8 @@ def four_nodes() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def on_cluster(with_data: Pipeline, four_nodes: Cluster, tmp_path: Path) -> OnCluster:
+def on_cluster(with_data: Pipeline, four_nodes: Cluster, tmp_path: Path) -> Iterator[OnCluster]:
     made = OnCluster(with_data.copy(tmp_path / "ddlbench"), four_nodes)
     made.configure()
-    return made
+    yield made
+    four_nodes.ask("scancel", "--partition=main")  # what a test that failed may have left

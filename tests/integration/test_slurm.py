@@ -55,7 +55,7 @@ def test_a_run_goes_on_elsewhere_when_a_node_fails(on_cluster, four_nodes, harm)
         getattr(four_nodes, harm)(lost)
         assert going.wait(2 * PATIENCE_S) == 0, on_cluster.pipeline.said
     finally:
-        going.kill()
+        on_cluster.kill(going)
         four_nodes.restart_daemon(lost)
     records = on_cluster.records()
     assert len(records) == 200  # none twice, none lost
@@ -78,7 +78,6 @@ def test_a_driver_that_slurm_has_given_up_stores_nothing_beside_its_successor(on
     finally:
         on_cluster.kill(going)
         four_nodes.restart_daemon(lost)
-        four_nodes.ask("scancel", "--partition=main")
     repetitions = [record["repetition"] for record in on_cluster.records()]
     assert repetitions == list(range(len(repetitions)))  # none twice
     assert len(on_cluster.attempts()) == 2
