@@ -12,7 +12,7 @@ PYTHON ?= python3
 CORES ?= all
 UV ?= uv
 VENV := .venv
-UNHURRIED := tests/integration/test_built_wheels.py tests/integration/test_models_agree.py
+UNHURRIED := $(patsubst %,tests/integration/test_%.py,built_wheels horovod_workers models_agree tensorflow_workers)
 
 # An environment is complete when its stamp is there, which is written last and named after all that it was made from.
 KEY := $(shell { pwd -P; cat pyproject.toml requirements.lock; } | sha256sum | cut -c1-12)
