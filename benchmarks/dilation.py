@@ -65,8 +65,15 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def links(words: str) -> list[Link]:
-    """The links of words like 400:0,100:10, each a bandwidth in Mbit/s and a latency in ms."""
-    return [Link(*map(float, each.split(":"))) for each in words.split(",")]
+    """The links of words like 400:0,100:10, each a bandwidth in Mbit/s and a latency in ms.
+
+    Raises DdlbenchError where they are others.
+    """
+    try:
+        pairs = [map(float, each.split(":")) for each in words.split(",")]
+        return [Link(bandwidth_mbit, latency_ms) for bandwidth_mbit, latency_ms in pairs]
+    except ValueError:
+        raise DdlbenchError(f"--links {words}: expected Mbit/s:ms, as in 400:0,100:10") from None
 
 
 def rows(hosts: int, turns: Sequence[Turn], awake: bool) -> list[dict[str, Any]]:
@@ -105,6 +112,7 @@ def inside(job: Mapping[str, Any]) -> dict[str, Any]:
             step_times_ms = wide.ask(model, link, 20).answer()
             steps[model, link] = steps_for(job["turn_s"], step_times_ms)
         order = Random(job["seed"])
+        both = {"two_cores_ms": [wide], "one_core_ms": narrow}
         turns = []
         for number in range(job["turns"]):
             order.shuffle(cells)
@@ -112,7 +120,6 @@ def inside(job: Mapping[str, Any]) -> dict[str, Any]:
                 count = steps[model, link]
                 times_ms: dict[str, float] = {}
                 before, began = psutil.cpu_times().steal, monotonic()
-                both = {"two_cores_ms": [wide], "one_core_ms": narrow}
                 for name in both if number % 2 else reversed(both):
                     asked = [each.ask(model, link, count) for each in both[name]]
                     times_ms[name] = mean(mean(each.answer()) for each in asked)

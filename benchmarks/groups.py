@@ -35,7 +35,7 @@ _STOP_S = 120.0
 _ABORTED = "(SIGABRT)"
 
 
-def hosts_on(cores: Sequence[int], count: int = 2, dilation: float | str = "auto") -> Placement:
+def hosts_on(cores: Sequence[int], count: int = 2) -> Placement:
     """So many hosts of one vCPU each on `cores`."""
     memory = psutil.virtual_memory().available
     return place(
@@ -45,7 +45,6 @@ def hosts_on(cores: Sequence[int], count: int = 2, dilation: float | str = "auto
         host_count=count,
         cores=list(cores),
         available_memory_bytes=memory,
-        dilation=dilation,
     )
 
 

@@ -114,9 +114,7 @@ class Point:
 class RingWorker:
     """One worker of a group in which each has all parameters; how sums are made is for those that derive from it."""
 
-    strategy: tf.distribute.Strategy | None = (
-        None  # TensorFlow's own way to train together, if that is what trains
-    )
+    strategy: tf.distribute.Strategy | None = None  # that trains, if it is TensorFlow's own
 
     def __init__(self, job: Message) -> None:
         self.job = job

@@ -77,7 +77,7 @@ class Worker(RingWorker):
     def __init__(self, job: Message) -> None:
         super().__init__(job)
         self.strategy = join(job)
-        self.used_bytes = used_bytes()
+        self.used_bytes = used_bytes()  # joining took some
 
     def connect(self, command: Message) -> Message:
         """Make the models that will be measured, [name, image shape] each, and let TCP's windows grow."""

@@ -1,5 +1,6 @@
 """What PyTorch's workers have in common, however their gradients meet: what a rank trains with, and what it reports."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -71,16 +72,16 @@ class Point(Protocol):
         """Time so many steps."""
 
 
-class RingWorker:
+class RingWorker(ABC):
     """One rank of a group in which each has all parameters; how sums are made is for those that derive from it."""
 
     def __init__(self, job: Message) -> None:
         self.job = job
         self.point: Point | None = None
 
+    @abstractmethod
     def take_point(self, command: Message) -> nn.Module:
         """Take a point and try a step of it, which communicates with nobody; returns its network."""
-        raise NotImplementedError
 
     def prepare(self, command: Message) -> Message:
         """Take a point; a step of it, on this rank alone, warms caches and tells whether it fits into memory."""
