@@ -10,7 +10,7 @@ from time import monotonic
 
 from benchmarks import report
 from benchmarks.common import ROOT, say
-from ddlbench.runtime.processes import die_with_parent
+from ddlbench.system.processes import die_with_parent
 
 TIMEOUT_S = 2 * 3600
 

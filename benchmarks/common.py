@@ -22,8 +22,8 @@ from ddlbench.datasets import prepare
 from ddlbench.errors import DdlbenchError, told_in_words
 from ddlbench.files import write_atomically
 from ddlbench.measurements import facts, provenance
-from ddlbench.runtime.processes import die_with_parent
-from ddlbench.runtime.sandbox import run_sandboxed
+from ddlbench.sandbox.sandbox import run_sandboxed
+from ddlbench.system.processes import die_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
 # Trials go elsewhere: a number of the project is not overwritten by a small one.

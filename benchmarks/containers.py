@@ -13,13 +13,14 @@ from time import monotonic
 from typing import Any
 
 from benchmarks.common import benchmark, in_sandbox, in_words, options, row, save, say, spread
+from ddlbench.environments.materials import Materials, files_of
 from ddlbench.errors import DdlbenchError
+from ddlbench.hosts.launch import launched
+from ddlbench.launch.bare import MODULES
+from ddlbench.launch.roles import members
+from ddlbench.launch.worker_group import Timeouts
 from ddlbench.network.hosts import GIB, Host
-from ddlbench.runtime.bare import MODULES, package_root
-from ddlbench.runtime.group import Timeouts
-from ddlbench.runtime.launch import launched
-from ddlbench.runtime.materials import Materials, files_of
-from ddlbench.runtime.roles import members
+from ddlbench.system.package import package_root
 
 AT_MOST_S = 0.5
 TURNS = 7

@@ -42,8 +42,8 @@ from benchmarks.groups import hosts_on, ours, placement_from, star_of, steps_for
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import Placement
 from ddlbench.network.link import Link
-from ddlbench.runtime.processes import die_with_parent
-from ddlbench.runtime.sandbox import sandboxed
+from ddlbench.sandbox.sandbox import sandboxed
+from ddlbench.system.processes import die_with_parent
 
 BATCH_SIZE = 128
 WITHIN_PERCENT = 5.0

@@ -19,16 +19,16 @@ import psutil
 
 from benchmarks.common import ROOT
 from ddlbench.errors import DdlbenchError
+from ddlbench.hosts.launch import jobs
+from ddlbench.launch.bare import workers_argv, workers_environment
+from ddlbench.launch.control_socket import Door
+from ddlbench.launch.fork_starter import ForkServer
+from ddlbench.launch.roles import members, worker_of
+from ddlbench.launch.worker_group import Launch, Timeouts, WorkerGroup
 from ddlbench.network.hosts import Host, Placement, place
-from ddlbench.network.namespaces import enter
 from ddlbench.network.star import Star
-from ddlbench.runtime.bare import workers_argv, workers_environment
-from ddlbench.runtime.door import Door
-from ddlbench.runtime.fork_server import ForkServer
-from ddlbench.runtime.group import Launch, Timeouts, WorkerGroup
-from ddlbench.runtime.launch import jobs
-from ddlbench.runtime.processes import die_with_parent
-from ddlbench.runtime.roles import members, worker_of
+from ddlbench.system.namespaces import enter
+from ddlbench.system.processes import die_with_parent
 
 TIMEOUTS = Timeouts(launch_s=120, prepare_s=120, step_s=120, heartbeat_s=60)
 _STOP_S = 120.0

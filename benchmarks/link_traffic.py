@@ -14,13 +14,13 @@ from time import monotonic, sleep, time_ns
 
 from benchmarks.groups import become
 from ddlbench.errors import DdlbenchError
-from ddlbench.network.compiled import compiled
 from ddlbench.network.hosts import Host
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import enter, entered
-from ddlbench.network.pingpong import answer, listening, probe
 from ddlbench.network.star import Star
-from ddlbench.runtime.processes import die_with_parent
+from ddlbench.probes.compiled_ping_pong import compiled
+from ddlbench.probes.ping_pong import answer, listening, probe
+from ddlbench.system.namespaces import enter, entered
+from ddlbench.system.processes import die_with_parent
 
 RECEIVE_BUFFER_FORCE, RECEIVE_TIME = 33, 35  # SO_RCVBUFFORCE, SO_TIMESTAMPNS
 LOAD_BYTES = 1472

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from ddlbench.workers.torch_models import MODELS
+from ddlbench.workers.torch.models import MODELS
 
 
 def main(name: str, dataset: str, batch_size: int) -> None:

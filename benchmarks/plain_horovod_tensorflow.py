@@ -11,7 +11,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from ddlbench.workers.tensorflow_models import build
+from ddlbench.workers.tensorflow.models import build
 
 
 def main(name: str, dataset: str, batch_size: int) -> None:

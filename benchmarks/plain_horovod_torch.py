@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from ddlbench.workers.torch_models import MODELS
+from ddlbench.workers.torch.models import MODELS
 
 
 def main(name: str, dataset: str, batch_size: int) -> None:

@@ -13,7 +13,7 @@ import time
 import mxnet as mx
 import numpy as np
 
-from ddlbench.workers.mxnet_models import build
+from ddlbench.workers.mxnet.models import build
 
 
 def main(name: str, dataset: str, batch_size: int) -> None:

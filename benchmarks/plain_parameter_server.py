@@ -16,7 +16,7 @@ import torch
 from torch.distributed import rpc
 from torch.nn.functional import cross_entropy
 
-from ddlbench.workers.torch_models import MODELS
+from ddlbench.workers.torch.models import MODELS
 
 
 class ParameterServer:

@@ -24,10 +24,10 @@ from typing import Any
 
 from benchmarks.common import benchmark, cores_awake, in_sandbox, in_words, options, row, save, say, spread
 from benchmarks.groups import hosts_on, star_of, two_cores
-from ddlbench.cli_probe import MEASURE
+from ddlbench.cli.probe import MEASURE
 from ddlbench.network.link import Link
-from ddlbench.network.pingpong import sizes
-from ddlbench.runtime.probing import netpipe_hosts, probe_hosts
+from ddlbench.probes.link_probe import netpipe_hosts, probe_hosts
+from ddlbench.probes.ping_pong import sizes
 
 LINKS = {"raw": None, "shaped": Link(1000, 1)}
 WITHIN_PERCENT = {"raw": 10.0, "shaped": 3.0}

@@ -30,7 +30,7 @@ from benchmarks.common import (
 from benchmarks.slurm_cluster import Cluster, cluster, lacking, network
 from ddlbench.errors import DdlbenchError
 from ddlbench.plan.yaml_file import read_yaml
-from ddlbench.runtime.processes import die_with_parent
+from ddlbench.system.processes import die_with_parent
 
 AT_MOST_S = 15.0
 TIMEOUT_S = 300.0

@@ -23,7 +23,7 @@ import psutil
 
 from ddlbench.network.fabrics import default_route
 from ddlbench.network.interfaces import interfaces
-from ddlbench.runtime.processes import die_with_parent
+from ddlbench.system.processes import die_with_parent
 
 NODES = ("node1", "node2", "node3", "node4")
 PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sinfo", "nsenter")

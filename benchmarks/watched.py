@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.groups import Ours
-from ddlbench.measurements.telemetry import About
 from ddlbench.network.hosts import Placement
 from ddlbench.network.star import Star
-from ddlbench.runtime.clock import Clock
-from ddlbench.runtime.telemetry import Telemetry, Watched
+from ddlbench.system.clock import Clock
+from ddlbench.telemetry.series import About
+from ddlbench.telemetry.telemetry import Telemetry, Watched
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ddlbench.containers.podman import user_namespace
+from ddlbench.launch.gpus import gpus_here
 from ddlbench.plan import load
-from ddlbench.runtime.gpus import gpus_here
-from ddlbench.runtime.podman import user_namespace
-from ddlbench.runtime.sandbox import run_sandboxed
+from ddlbench.sandbox.sandbox import run_sandboxed
 from integration import uml
 from integration.docker_engine import docker_engine
 from loopback_server import Serve, serving

@@ -8,84 +8,84 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 
 LAUNCHING = (
-    "network/gpu_shares.py",
+    "system/gpu_shares.py",
     "network/hosts.py",
     "network/sites.py",
     "network/star.py",
     "network/shaping.py",
     "network/netfilter.py",
     "network/delay.py",
-    "runtime/apptainer.py",
-    "runtime/bare.py",
-    "runtime/container.py",
-    "runtime/containers.py",
-    "runtime/docker.py",
-    "runtime/gpu_variables.py",
-    "runtime/network_variables.py",
-    "runtime/launch.py",
-    "runtime/podman.py",
-    "runtime/roles.py",
-    "runtime/starters.py",
-    "workers/fork_server.py",
-    "workers/turns.py",
+    "containers/apptainer.py",
+    "launch/bare.py",
+    "containers/container.py",
+    "launch/container_starter.py",
+    "containers/docker.py",
+    "launch/gpu_variables.py",
+    "launch/network_variables.py",
+    "hosts/launch.py",
+    "containers/podman.py",
+    "launch/roles.py",
+    "launch/starters.py",
+    "workers/common/fork_server.py",
+    "workers/common/scheduler_slice.py",
 )
 MEASURING = (
     *LAUNCHING,
-    "runtime/links.py",
-    "runtime/rounds.py",
-    "runtime/session.py",
-    "runtime/telemetry.py",
-    "runtime/sampler.py",
-    "runtime/load.py",
-    "runtime/gpus.py",
-    "network/counters.py",
+    "sweep/link_monitor.py",
+    "sweep/rounds.py",
+    "sweep/session.py",
+    "telemetry/telemetry.py",
+    "telemetry/sampler.py",
+    "telemetry/load.py",
+    "launch/gpus.py",
+    "telemetry/counters.py",
 )
 ON_NODES = (
     "network/fabrics.py",
     "network/interfaces.py",
-    "runtime/node.py",
-    "runtime/nodes.py",
-    "runtime/remote.py",
-    "runtime/srun.py",
+    "cluster/node_agent.py",
+    "cluster/allocation.py",
+    "cluster/agent_client.py",
+    "cluster/srun.py",
 )
-FAULTS = ("runtime/faults.py", "runtime/group.py", "measurements/faults.py")
+FAULTS = ("sweep/faults.py", "launch/worker_group.py", "measurements/faults.py")
 PROBING_TORCH = (
     *LAUNCHING,
-    "workers/devices.py",
-    "workers/torch_collectives.py",
-    "workers/torch_gpu.py",
-    "workers/torch_group.py",
-    "workers/listener.py",
-    "workers/service.py",
-    "runtime/collectives.py",
+    "workers/common/devices.py",
+    "workers/torch/collectives.py",
+    "workers/torch/gpu.py",
+    "workers/torch/process_group.py",
+    "workers/common/listener.py",
+    "workers/common/service.py",
+    "probes/collective_probe.py",
     "measurements/statistics.py",
     "measurements/collectives.py",
 )
 PROBING = (
     *PROBING_TORCH,
-    "network/compiled.py",
-    "network/pingpong.py",
-    "network/ucx.py",
-    "runtime/exchange.py",
-    "runtime/probing.py",
-    "runtime/ucx_probing.py",
+    "probes/compiled_ping_pong.py",
+    "probes/ping_pong.py",
+    "probes/ucx.py",
+    "probes/exchange.py",
+    "probes/link_probe.py",
+    "probes/ucx_probe.py",
     "measurements/point_to_point.py",
 )
 PROBING_RUNTIMES = (
     *LAUNCHING,
     "measurements/runtime_network.py",
-    "network/ends.py",
-    "network/pingpong.py",
-    "runtime/exchange.py",
-    "runtime/runtime_probing.py",
+    "probes/ping_pong_ends.py",
+    "probes/ping_pong.py",
+    "probes/exchange.py",
+    "probes/runtime_probe.py",
 )
-COUNTING = ("workers/torch_flops.py", "workers/torch_models.py", "workers/architectures.py")
+COUNTING = ("workers/torch/flops.py", "workers/torch/models.py", "workers/common/architectures.py")
 TABULATING = ("measurements/record.py", "measurements/statistics.py", "measurements/tables.py")
 TABULATING_TELEMETRY = (
     "measurements/record.py",
     "measurements/tables.py",
-    "measurements/telemetry.py",
-    "measurements/telemetry_table.py",
+    "telemetry/series.py",
+    "telemetry/table.py",
 )
 DRAWING = (
     "figures/__init__.py",
@@ -104,7 +104,7 @@ DRAWING = (
 
 
 def measuring(worker: str, *, on_nodes: bool = False) -> list[str]:
-    """The files that decide what the workers of a module (`ddlbench.workers.torch_worker`) measure."""
+    """The files that decide what the workers of a module (`ddlbench.workers.torch.ring_allreduce`) measure."""
     return files(*MEASURING, *(ON_NODES if on_nodes else ()), *_worker(worker))
 
 
@@ -114,7 +114,7 @@ def _worker(module: str) -> tuple[str, ...]:
     found, new = dict[str, None](), [module]
     while new:
         name = new.pop().removeprefix("ddlbench.").replace(".", "/") + ".py"
-        if name in found or name == "workers/channel.py":
+        if name in found or name == "workers/common/channel.py":
             continue
         found[name] = None
         imports = (

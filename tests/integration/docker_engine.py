@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ddlbench.containers.engine import connect
 from ddlbench.errors import DdlbenchError
-from ddlbench.runtime.engine import connect
-from ddlbench.runtime.processes import die_with_parent
+from ddlbench.system.processes import die_with_parent
 
 START_TIMEOUT_S = 300
 STOP_TIMEOUT_S = 120

@@ -11,7 +11,7 @@ import docker
 from remains import eventually, processes, the
 
 from conftest import TINY_STUDY, Pipeline, run_inside
-from ddlbench.runtime.docker import LABEL
+from ddlbench.containers.docker import LABEL
 
 _NO_CAPABILITY = "0" * 16
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")

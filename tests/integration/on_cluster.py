@@ -13,7 +13,7 @@ import pytest
 from benchmarks.slurm_cluster import Cluster, cluster, command_of, end, lacking, network
 
 from conftest import TINY_STUDY, Pipeline, environment
-from ddlbench.runtime.attempts import attempts_in
+from ddlbench.sweep.attempts import attempts_in
 
 ETHERNET = {"fabric": "ethernet"}
 STUDY: dict[str, Any] = {

@@ -8,8 +8,8 @@ import numpy as np
 from mxnet import autograd, gluon
 from mxnet.gluon.model_zoo import vision
 
-from ddlbench.workers.architectures import initial
-from ddlbench.workers.mxnet_models import build, dump, load, trained_parameters
+from ddlbench.workers.common.architectures import initial
+from ddlbench.workers.mxnet.models import build, dump, load, trained_parameters
 
 
 def zoo(name, theirs, images, mode):

@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from ddlbench.workers.architectures import initial
-from ddlbench.workers.tensorflow_models import FROM_KERAS, build, dump, load
+from ddlbench.workers.common.architectures import initial
+from ddlbench.workers.tensorflow.models import FROM_KERAS, build, dump, load
 
 
 def zoo(images):

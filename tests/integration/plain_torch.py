@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from ddlbench.workers.architectures import initial
-from ddlbench.workers.torch_models import build, dump, load
+from ddlbench.workers.common.architectures import initial
+from ddlbench.workers.torch.models import build, dump, load
 
 
 def read(batches, precision):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ddlbench.runtime.processes import die_with_parent
+from ddlbench.system.processes import die_with_parent
 from integration.docker_engine import ended, wait_for
 
 

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from conftest import REPOSITORY, environment
+from ddlbench.environments.environment import create
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
-from ddlbench.runtime.environment import create
 
 NAME = "madehere"
 SOURCE = {
@@ -152,7 +152,7 @@ def test_a_killed_build_leaves_no_process_and_nothing_that_is_taken_as_complete(
 ) -> None:
     slow_down(lock)
     target = tmp_path / "one"
-    code = f"from ddlbench.runtime.environment import create; create({str(lock)!r}, {str(target)!r})"
+    code = f"from ddlbench.environments.environment import create; create({str(lock)!r}, {str(target)!r})"
     making = subprocess.Popen([sys.executable, "-c", code], env=environment(REPOSITORY))
     wait_until(lambda: len(builders(tmp_path)) > 0)
     making.kill()

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from conftest import copy_of_the_repository, dry_run, environment, snakemake
+from ddlbench.containers.builder import BUILDKIT, Build, build_argv, program
+from ddlbench.containers.sif import ask_argv, check_sif, is_untouched
 from ddlbench.files import sha256_file
-from ddlbench.runtime.builder import BUILDKIT, Build, build_argv, program
-from ddlbench.runtime.sif import ask_argv, check_sif, is_untouched
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
 

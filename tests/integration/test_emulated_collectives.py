@@ -14,7 +14,7 @@ from extremes import most
 
 from ddlbench.measurements.collectives import bus_bandwidth_mbit
 from ddlbench.network.link import Link
-from ddlbench.runtime.collectives import NOT_AVAILABLE, Found, probe_collectives, probe_messages
+from ddlbench.probes.collective_probe import NOT_AVAILABLE, Found, probe_collectives, probe_messages
 
 RATE_MBIT = 100
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry

@@ -48,7 +48,7 @@ def in_the_middle(sweep: Pipeline) -> "subprocess.Popen[str]":
             [RUN, "rank 1 on host h2 died (SIGKILL) while "],
         ),
         ("ddlbench.network.delay", [RUN, "the delay process"]),
-        ("ddlbench.runtime.sampler", [RUN, "the telemetry's sampler"]),
+        ("ddlbench.telemetry.sampler", [RUN, "the telemetry's sampler"]),
     ],
     ids=["driver", "script", "worker", "delay", "sampler"],
 )
@@ -225,7 +225,7 @@ def test_a_worker_that_runs_out_of_memory_in_training_is_a_gap_and_new_workers_m
     study = copy.deepcopy(TINY_STUDY)
     study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "batch_size": [32, 33, 34]}
     prepared.configure(study=study)
-    worker = prepared.root / "src/ddlbench/workers/torch_training.py"
+    worker = prepared.root / "src/ddlbench/workers/torch/training.py"
     code, begins = worker.read_text(), 'if command["from_fresh"]:\n'
     assert code.count(begins) == 1
     greedy = "            assert self.point.share.batches.batch_size != 33 or torch.empty(2**33)\n"

@@ -13,11 +13,11 @@ import pytest
 
 from conftest import ENVIRONMENT, REPOSITORY, TINY_STUDY, Pipeline, run_inside
 from ddlbench.datasets import prepare
-from ddlbench.measurements.telemetry import read
+from ddlbench.environments.environment import IMPORTS, create
+from ddlbench.launch.gpus import gpus_here
 from ddlbench.network.link import Link
-from ddlbench.runtime.collectives import probe_collectives
-from ddlbench.runtime.environment import IMPORTS, create
-from ddlbench.runtime.gpus import gpus_here
+from ddlbench.probes.collective_probe import probe_collectives
+from ddlbench.telemetry.series import read
 
 BATCH = 48
 POINT = {"model": "mlp", "batch_size": BATCH, "seed": 1}

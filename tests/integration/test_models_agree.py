@@ -10,7 +10,7 @@ import pytest
 
 from ddlbench.datasets import synthetic
 from ddlbench.plan.catalogue import MODELS
-from ddlbench.runtime.bare import package_root
+from ddlbench.system.package import package_root
 
 HERE = Path(__file__).parent
 # What is trained: model, shape of its images, precision, learning rate, images a step, steps.

@@ -12,10 +12,10 @@ import pytest
 
 from conftest import TINY_STUDY, Pipeline, run_inside
 from ddlbench.errors import DdlbenchError
+from ddlbench.launch.gpus import gpus_here
 from ddlbench.network.link import Link
-from ddlbench.runtime.bare import package_root
-from ddlbench.runtime.collectives import probe_collectives
-from ddlbench.runtime.gpus import gpus_here
+from ddlbench.probes.collective_probe import probe_collectives
+from ddlbench.system.package import package_root
 
 # Workers are forked from a process that has imported these; CUDA does not survive that, once it was asked for anything.
 ASKED = """
@@ -28,7 +28,8 @@ def look(frame, event, _):
     ):
         found.append(f"{code.co_name}, by {frame.f_back.f_code.co_filename}:{frame.f_back.f_lineno}")
 sys.setprofile(look)
-import ddlbench.workers.torch_worker, ddlbench.workers.torch_parameter_server, ddlbench.workers.torch_collectives
+import ddlbench.workers.torch.ring_allreduce, ddlbench.workers.torch.parameter_server
+import ddlbench.workers.torch.collectives
 sys.setprofile(None)
 print(json.dumps(found))
 """

@@ -20,7 +20,7 @@ from ordinary_user import User, ordinary_user
 from podman_engine import podman_engine
 
 from conftest import Pipeline, new_pipeline, with_images
-from ddlbench.runtime import engines
+from ddlbench.containers import engines
 
 IMAGE = Path(".images/torch/docker.json")
 

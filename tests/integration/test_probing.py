@@ -14,8 +14,8 @@ from extremes import least, most
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.point_to_point import latency_us, rows
 from ddlbench.network.link import Link
-from ddlbench.network.probe import Tolerances
-from ddlbench.runtime.probing import NETPIPE, probe_link
+from ddlbench.network.verify import Tolerances
+from ddlbench.probes.link_probe import NETPIPE, probe_link
 
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
 PROBE = [sys.executable, "-m", "ddlbench.cli", "probe"]
@@ -188,7 +188,7 @@ def await_answerer(timeout_s=60):
         for process in psutil.Process().children(recursive=True):
             with suppress(psutil.Error, AttributeError):  # it has ended
                 is_fork = process.cmdline() == process.parent().cmdline()
-                probing = "ddlbench.runtime.probing" in process.cmdline()
+                probing = "ddlbench.probes.link_probe" in process.cmdline()
                 if is_fork and probing and computed_s(process) > WORK_S:
                     return process
         sleep(0.01)

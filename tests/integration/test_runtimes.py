@@ -19,8 +19,8 @@ from in_containers import (
 )
 
 from conftest import REPOSITORY, Pipeline
+from ddlbench.containers import engines
 from ddlbench.errors import DdlbenchError
-from ddlbench.runtime import engines
 
 PROBES = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text())["probes"]
 RUNTIMES = ["bare", "docker", "apptainer"]

@@ -11,10 +11,10 @@ import pytest
 from remains import alive, eventually, namespaces, processes, the
 
 from conftest import environment
-from ddlbench.runtime.sandbox import sandboxed
+from ddlbench.sandbox.sandbox import sandboxed
 
 HERE = Path(__file__).parent
-OWNER = "from ddlbench.runtime.sandbox import run_sandboxed as run; run('inside', {arguments!r})"
+OWNER = "from ddlbench.sandbox.sandbox import run_sandboxed as run; run('inside', {arguments!r})"
 
 
 def start(folder: Path, function: str, arguments: str) -> "subprocess.Popen[bytes]":

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ddlbench.runtime.sweep import SESSION
+from ddlbench.sweep.sweep import SESSION
 from integration.on_cluster import LONG, PATIENCE_S, OnCluster, wait_for
 
 pytestmark = pytest.mark.timeout(1800)
@@ -157,7 +157,7 @@ def test_nothing_is_left_on_any_node_of_a_driver_that_is_killed(on_cluster):
     on_cluster.configure(LONG)
     going = on_cluster.start("tiny2000_two", "--retries", "0")
     wait_for(on_cluster.pipeline.measurements, going)
-    of_ours = on_cluster.processes("ddlbench.runtime.node")
+    of_ours = on_cluster.processes("ddlbench.cluster.node_agent")
     theirs = [child for each in of_ours for child in each.children(recursive=True)]
     (session,) = on_cluster.processes(SESSION)
     assert len(of_ours) == 2

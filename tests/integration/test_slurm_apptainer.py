@@ -55,7 +55,7 @@ def test_containers_end_with_the_step_that_they_are_in(in_containers):
     in_containers.configure(LONG, study(["apptainer"]))
     going = in_containers.start(FIGURE, "--retries", "0")
     wait_for(in_containers.pipeline.measurements, going)
-    of_ours = in_containers.processes("ddlbench.runtime.node")
+    of_ours = in_containers.processes("ddlbench.cluster.node_agent")
     theirs = [child for each in of_ours for child in each.children(recursive=True)]
     inside = [each for each in theirs if _root(each) != _root(psutil.Process())]
     assert len(of_ours) == 2

@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 from conftest import TINY_STUDY, Pipeline
-from ddlbench.measurements.telemetry import about, read
+from ddlbench.telemetry.series import about, read
 
 FIGURE = "tiny2000_fig3"
 

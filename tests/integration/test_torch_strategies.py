@@ -15,7 +15,7 @@ import pytest
 
 from conftest import TINY_STUDY, run_inside
 from ddlbench.datasets import prepare
-from ddlbench.workers.turns import slice_ms
+from ddlbench.workers.common.scheduler_slice import slice_ms
 from integration.small_steps import ways
 
 RING, FP16, POWERSGD = "ring_allreduce", "ring_allreduce_fp16", "ring_allreduce_powersgd"

@@ -10,11 +10,11 @@ from math import inf
 import pytest
 from extremes import least, most
 
-from ddlbench.cli import main
+from ddlbench.cli.main import main
 from ddlbench.network.link import Link
-from ddlbench.network.transports import transports
-from ddlbench.network.ucx import PROGRAM
-from ddlbench.runtime.ucx_probing import probe_link, sizes
+from ddlbench.probes.transports import transports
+from ddlbench.probes.ucx import PROGRAM
+from ddlbench.probes.ucx_probe import probe_link, sizes
 
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
 

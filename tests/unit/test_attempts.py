@@ -9,7 +9,7 @@ from measurement_samples import POINT, a_fingerprint, a_record
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.store import Store
-from ddlbench.runtime.attempts import FILE, Superseded, attempt, attempts_in, check_current, keep
+from ddlbench.sweep.attempts import FILE, Superseded, attempt, attempts_in, check_current, keep
 
 TIMED_OUT = "node n2 has gone; SLURM says of job 7: TIMEOUT (TimeLimit)"
 

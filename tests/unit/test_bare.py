@@ -2,16 +2,17 @@
 
 from pathlib import Path
 
-from ddlbench.runtime.bare import package_root, workers_argv, workers_environment
-from ddlbench.runtime.network_variables import network_variables
+from ddlbench.launch.bare import workers_argv, workers_environment
+from ddlbench.launch.network_variables import network_variables
+from ddlbench.system.package import package_root
 
 
 def test_the_command_from_which_torch_workers_are_forked():
     assert workers_argv("/env/bin/python", "torch") == [
         "/env/bin/python",
         "-m",
-        "ddlbench.workers.fork_server",
-        "ddlbench.workers.torch_worker",
+        "ddlbench.workers.common.fork_server",
+        "ddlbench.workers.torch.ring_allreduce",
     ]
 
 
@@ -19,7 +20,7 @@ def test_a_worker_has_its_threads_its_interface_and_our_package():
     environment = workers_environment({}, threads=2, interface="eth0")
     assert environment["OMP_NUM_THREADS"] == "2"
     assert network_variables("eth0").items() <= environment.items()
-    assert (Path(environment["PYTHONPATH"]) / "ddlbench/workers/torch_worker.py").exists()
+    assert (Path(environment["PYTHONPATH"]) / "ddlbench/workers/torch/ring_allreduce.py").exists()
 
 
 def test_what_the_shell_has_set_reaches_no_worker_but_for_what_a_program_needs():

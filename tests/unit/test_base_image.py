@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ddlbench.runtime.base_image import bootstrap_argv, sources
+from ddlbench.containers.base_image import bootstrap_argv, sources
 
 pytestmark = pytest.mark.unit
 

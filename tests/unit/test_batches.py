@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ddlbench.datasets import prepare
-from ddlbench.workers.batches import AHEAD, Batches, Choice, Data, order
-from ddlbench.workers.images import Inputs
+from ddlbench.workers.common.batches import AHEAD, Batches, Choice, Data, order
+from ddlbench.workers.common.images import Inputs
 
 pytestmark = pytest.mark.unit
 

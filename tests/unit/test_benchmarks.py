@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from benchmarks import groups, probe, report, share, sweep
 
-from ddlbench.network.pingpong import sizes
+from ddlbench.probes.ping_pong import sizes
 
 
 def record(

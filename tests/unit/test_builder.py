@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ddlbench.containers.builder import Build, build_argv, program
 from ddlbench.errors import DdlbenchError
-from ddlbench.runtime.builder import Build, build_argv, program
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from measurement_samples import a_repository
 
-from ddlbench.cli import main
+from ddlbench.cli.main import main
 
 FIGURES = {
     "zhao2016_fig5": {

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from small_study import REPOSITORY
 
-from ddlbench.cli import main
+from ddlbench.cli.main import main
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ddlbench.cli import main
+from ddlbench.cli.main import main
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ddlbench.plan import load
 from ddlbench.plan.catalogue import DATASETS, MODELS, NAMES
 from ddlbench.plan.reference import readme
 from ddlbench.plan.schema import schemas
-from ddlbench.workers.architectures import classes
+from ddlbench.workers.common.architectures import classes
 
 IN_SCOPE = {
     *(f"zhao2016_fig{n}" for n in range(5, 11)),

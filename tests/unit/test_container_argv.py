@@ -1,12 +1,17 @@
 """The commands that start workers in Docker and in Apptainer, word for word."""
 
-from ddlbench.runtime.apptainer import apptainer_argv, program_environment
-from ddlbench.runtime.bare import package_root
-from ddlbench.runtime.container import Needs, variables_inside
-from ddlbench.runtime.docker import Joined, client_environment, docker_argv
-from ddlbench.runtime.podman import podman_argv, user_namespace
+from ddlbench.containers.apptainer import apptainer_argv, program_environment
+from ddlbench.containers.container import Needs, variables_inside
+from ddlbench.containers.docker import Joined, client_environment, docker_argv
+from ddlbench.containers.podman import podman_argv, user_namespace
+from ddlbench.system.package import package_root
 
-COMMAND = ["/opt/ddlbench/bin/python", "-m", "ddlbench.workers.fork_server", "ddlbench.workers.torch_worker"]
+COMMAND = [
+    "/opt/ddlbench/bin/python",
+    "-m",
+    "ddlbench.workers.common.fork_server",
+    "ddlbench.workers.torch.ring_allreduce",
+]
 NEEDS = Needs(("/data",), ("/logs",), {"OMP_NUM_THREADS": "2", "GLOO_SOCKET_IFNAME": "eth0"})
 ON_GPUS = Needs((), (), {}, gpus=True)
 JOINED = Joined("/proc/7/fd/8", "/proc/7/ns/pid", (1000, 1001))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ddlbench.network.counters import FRAME_HEADER_BYTES, IP_HEADER_BYTES, Counters, Raw, Traffic, parse
+from ddlbench.telemetry.counters import FRAME_HEADER_BYTES, IP_HEADER_BYTES, Counters, Raw, Traffic, parse
 
 DEV = b"""Inter-|   Receive                                       |  Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 from small_study import REPOSITORY, small_repository, write_study
 
-from ddlbench.cli import main
+from ddlbench.cli.main import main
 from ddlbench.doctor.finding import Finding, NoAnswer, here, lacking
 from ddlbench.doctor.judgement import needs, verdict
 from ddlbench.doctor.questions import questions
@@ -16,7 +16,7 @@ from ddlbench.doctor.rounds import findings
 from ddlbench.doctor.screen import WIDTH, screen
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.plan import Plan, load
-from ddlbench.runtime.sandbox import check_sandbox
+from ddlbench.sandbox.sandbox import check_sandbox
 
 EVERYTHING = [
     here("runtime", "bare", "Python 3.11"),

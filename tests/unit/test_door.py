@@ -9,13 +9,15 @@ from contextlib import suppress
 
 import pytest
 
-from ddlbench.runtime.bare import package_root
-from ddlbench.runtime.door import Door
-from ddlbench.workers.channel import knock
+from ddlbench.launch.control_socket import Door
+from ddlbench.system.package import package_root
+from ddlbench.workers.common.channel import knock
 
 
 def test_members_come_in_by_tcp_with_the_token_that_they_were_given():
-    member = "import sys; from ddlbench.workers.channel import Channel; Channel(sys.argv[1], 3).receive()"
+    member = (
+        "import sys; from ddlbench.workers.common.channel import Channel; Channel(sys.argv[1], 3).receive()"
+    )
     with Door(host="127.0.0.1") as door:
         # A process of its own: it ends itself when its supervisor has gone.
         coming = subprocess.Popen(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ddlbench.containers.engine import addresses, connect
 from ddlbench.errors import DdlbenchError
-from ddlbench.runtime.engine import addresses, connect
 
 pytestmark = pytest.mark.unit
 

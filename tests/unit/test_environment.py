@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ddlbench.environments.environment import create, packages
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
-from ddlbench.runtime.environment import create, packages
 
 pytestmark = pytest.mark.unit
 

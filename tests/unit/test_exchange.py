@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ddlbench.runtime.exchange import ExchangeFailed, Side, exchange
+from ddlbench.probes.exchange import ExchangeFailed, Side, exchange
 
 SILENT = "import time; time.sleep(60)"
 SLOW_TO_LISTEN = """

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ddlbench.errors import DdlbenchError
-from ddlbench.runtime.failed_environments import (
+from ddlbench.environments.failed_environments import (
     create_or_record,
     described,
     failures,
@@ -15,6 +14,7 @@ from ddlbench.runtime.failed_environments import (
     record_failure,
     why_not,
 )
+from ddlbench.errors import DdlbenchError
 
 pytestmark = pytest.mark.unit
 

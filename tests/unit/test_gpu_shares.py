@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from ddlbench.errors import ConfigError
-from ddlbench.network.gpu_shares import Gpu, share_out, visible
 from ddlbench.network.hosts import place
 from ddlbench.plan import Point
-from ddlbench.runtime.placement import on_gpus
+from ddlbench.sweep.placement import on_gpus
+from ddlbench.system.gpu_shares import Gpu, share_out, visible
 
 GB = 10**9
 GPUS = [Gpu(index, f"GPU-{index}{index}a{index}", "NVIDIA A100", 80 * GB) for index in range(4)]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ddlbench.network.gpu_shares import Gpu, share_out
-from ddlbench.runtime.gpu_variables import gpu_variables
+from ddlbench.launch.gpu_variables import gpu_variables
+from ddlbench.system.gpu_shares import Gpu, share_out
 
 A100 = Gpu(0, "GPU-5a", "NVIDIA A100", 80 * 10**9)
 (ALONE,) = share_out([A100], 1)

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.launch.control_socket import Door
+from ddlbench.launch.fork_starter import ForkServer
+from ddlbench.launch.memory_signs import sign_of_lacking_memory
+from ddlbench.launch.worker_group import LackedMemory, Launch, Refused, Timeouts, WorkerFailed, WorkerGroup
 from ddlbench.network.hosts import Host
-from ddlbench.runtime.bare import package_root
-from ddlbench.runtime.door import Door
-from ddlbench.runtime.fork_server import ForkServer
-from ddlbench.runtime.group import LackedMemory, Launch, Refused, Timeouts, WorkerFailed, WorkerGroup
-from ddlbench.runtime.memory_signs import sign_of_lacking_memory
-from ddlbench.workers.turns import slice_ms
+from ddlbench.system.package import package_root
+from ddlbench.workers.common.scheduler_slice import slice_ms
 
 HELLO = """
 import json, os, resource, signal, sys, threading, time
-from ddlbench.workers.channel import Channel
+from ddlbench.workers.common.channel import Channel
 channel = Channel(control, rank)
 job = channel.receive()
 """
@@ -64,7 +64,7 @@ def group(tmp_path):
             for rank in range(len(scripts))
         ]
         jobs = [{"rank": rank} for rank in range(len(scripts))]
-        argv = [sys.executable, "-m", "ddlbench.workers.fork_server", "scripted"]
+        argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "scripted"]
         variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
         with ForkServer(argv, variables, log=tmp_path / "logs/fork_server.log") as server:
             return WorkerGroup(
@@ -121,7 +121,7 @@ channel.receive()
 
 def test_a_worker_keeps_its_core_for_longer_where_hosts_share_it(group):
     script = """
-from ddlbench.workers.turns import slice_ms
+from ddlbench.workers.common.scheduler_slice import slice_ms
 channel.receive()
 channel.send({"event": "built", "slice_ms": slice_ms()})
 channel.receive()
@@ -171,7 +171,7 @@ def test_a_worker_that_fails_is_named_with_what_happened_and_nothing_is_left(gro
 
 
 def test_a_framework_that_cannot_be_imported_is_told_with_the_reason(tmp_path):
-    argv = [sys.executable, "-m", "ddlbench.workers.fork_server", "no_such_framework"]
+    argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "no_such_framework"]
     told = r"rank 0 could not be started \(status 1\)[^$]*no_such_framework"
     server = ForkServer(argv, {"PYTHONPATH": package_root()}, log=tmp_path / "log")
     with server, pytest.raises(DdlbenchError, match=told):
@@ -180,7 +180,7 @@ def test_a_framework_that_cannot_be_imported_is_told_with_the_reason(tmp_path):
 
 def test_a_framework_that_takes_too_long_to_import_is_not_waited_for(tmp_path):
     (tmp_path / "endless.py").write_text("import time; time.sleep(600)")
-    argv = [sys.executable, "-m", "ddlbench.workers.fork_server", "endless"]
+    argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "endless"]
     variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
     server = ForkServer(argv, variables, log=tmp_path / "log")
     with server, pytest.raises(DdlbenchError, match="took too long while starting"):

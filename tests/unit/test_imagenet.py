@@ -11,8 +11,8 @@ from PIL import Image
 from ddlbench.datasets import prepare
 from ddlbench.datasets.arrays import load
 from ddlbench.errors import DdlbenchError
-from ddlbench.workers.batches import Batches
-from ddlbench.workers.image_folder import ImageFolder
+from ddlbench.workers.common.batches import Batches
+from ddlbench.workers.common.image_folder import ImageFolder
 
 pytestmark = pytest.mark.unit
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ddlbench.workers.images import as_inputs, enlarged
+from ddlbench.workers.common.images import as_inputs, enlarged
 
 pytestmark = pytest.mark.unit
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ddlbench.runtime.invocation import announce, clear_locks_of_the_dead, invocation, stamp, stamped
+from ddlbench.sweep.invocation import announce, clear_locks_of_the_dead, invocation, stamp, stamped
 
-ANNOUNCE = "from ddlbench.runtime.invocation import *; announce('invocation.json', ['b', 'a'])"
-JOB = "from ddlbench.runtime.invocation import *; print(invocation(Path('invocation.json'), {run!r}).runs)"
+ANNOUNCE = "from ddlbench.sweep.invocation import *; announce('invocation.json', ['b', 'a'])"
+JOB = "from ddlbench.sweep.invocation import *; print(invocation(Path('invocation.json'), {run!r}).runs)"
 CALL = "import subprocess, sys; {announce}; subprocess.run([sys.executable, '-c', sys.argv[1]])"
 HOLD = (
-    "from ddlbench.runtime.invocation import *; clear_locks_of_the_dead(); print('held', flush=True); input()"
+    "from ddlbench.sweep.invocation import *; clear_locks_of_the_dead(); print('held', flush=True); input()"
 )
 
 

@@ -11,10 +11,10 @@ from small_study import small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.figures import captioning, draw, drawing, drawn_rows
+from ddlbench.launch.roles import members
 from ddlbench.measurements import faults
 from ddlbench.plan import load
-from ddlbench.runtime.faults import in_words, victims
-from ddlbench.runtime.roles import members
+from ddlbench.sweep.faults import in_words, victims
 
 DEATHS = {
     "hosts": "four", "workers": 3, "model": "mlp", "dataset": "digits", "batch_size": 48, "link": "gigabit",

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from ddlbench.runtime.load import Load
+from ddlbench.telemetry.load import Load
 
 # Burns a given CPU time (itself, or a child of it, or a thread), says so, and waits.
 BURN = """

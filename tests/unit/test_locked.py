@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ddlbench.environments import locked
+from ddlbench.environments.locked import interpreter, interpreter_of
 from ddlbench.errors import DdlbenchError
-from ddlbench.runtime import locked
-from ddlbench.runtime.locked import interpreter, interpreter_of
 
 pytestmark = pytest.mark.unit
 

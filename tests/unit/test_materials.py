@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from ddlbench.runtime.engines import describe_or_record
-from ddlbench.runtime.materials import Materials, files_of, readable
+from ddlbench.containers.engines import describe_or_record
+from ddlbench.environments.materials import Materials, files_of, readable
 
 
 def described(folder: Path, name: str, **says: object) -> Path:

@@ -4,8 +4,8 @@ import resource
 
 import pytest
 
-from ddlbench.workers.architectures import initial
-from ddlbench.workers.memory import activation_bytes, parameter_bytes, refuse, used_bytes
+from ddlbench.workers.common.architectures import initial
+from ddlbench.workers.common.memory import activation_bytes, parameter_bytes, refuse, used_bytes
 
 MODELS = {
     "mlp": (28, 28, 1),

@@ -12,7 +12,7 @@ from made_up_tables import figure
 from ddlbench.errors import DdlbenchError
 from ddlbench.figures import captioning, draw, drawing, drawn_rows
 from ddlbench.plan.study import Figure
-from ddlbench.runtime.model_counts import write_counts
+from ddlbench.probes.model_counts import write_counts
 
 pytestmark = pytest.mark.unit
 

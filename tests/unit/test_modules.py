@@ -22,20 +22,24 @@ def test_a_worker_of_the_probe_imports_nothing_of_ours_that_does_not_count_as_pr
             for node in ast.walk(ast.parse((modules.PACKAGE / module).read_text())):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ddlbench."):
                     imported.add(node.module.removeprefix("ddlbench.").replace(".", "/") + ".py")
-    assert imported <= {*modules.PROBING, "workers/channel.py"}
+    assert imported <= {*modules.PROBING, "workers/common/channel.py"}
 
 
 def test_all_that_a_worker_imports_counts_as_measuring_and_nothing_of_another_framework_does():
-    found = {Path(each).name for each in modules.measuring("ddlbench.workers.torch_worker")}
+    found = {
+        str(Path(each).resolve().relative_to(modules.PACKAGE))
+        for each in modules.measuring("ddlbench.workers.torch.ring_allreduce")
+    }
     assert {
-        "torch_worker.py",
-        "torch_memory.py",
-        "torch_models.py",
-        "batches.py",
-        "images.py",
-        "star.py",
+        "workers/torch/ring_allreduce.py",
+        "workers/torch/memory.py",
+        "workers/torch/models.py",
+        "workers/common/batches.py",
+        "workers/common/images.py",
+        "network/star.py",
     } <= found
-    assert not {each for each in found if each.startswith(("tensorflow", "horovod", "mxnet", "channel"))}
+    others = ("workers/tensorflow", "workers/horovod", "workers/mxnet", "workers/common/channel")
+    assert not {each for each in found if each.startswith(others)}
 
 
 def test_files_are_named_relative_to_the_working_directory(monkeypatch, tmp_path):

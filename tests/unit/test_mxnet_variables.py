@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from ddlbench.runtime.roles import cluster, members
-from ddlbench.workers.mxnet_parameter_server import variables
+from ddlbench.launch.roles import cluster, members
+from ddlbench.workers.mxnet.parameter_server import variables
 
 ADDRESSES = ["10.66.0.1", "10.66.0.2", "10.66.0.3"]
 GROUP = members("mxnet", "parameter_server_sync", 2, 3)

@@ -1,6 +1,6 @@
 """What tells each framework over which network to talk."""
 
-from ddlbench.runtime.network_variables import network_variables
+from ddlbench.launch.network_variables import network_variables
 
 
 def test_over_ethernet_nothing_is_left_to_any_framework_to_choose():

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from ddlbench.network.gpu_shares import Gpu
-from ddlbench.runtime.gpus import GpuLoad, Gpus, gpus_here, planned_gpus, usable
-from ddlbench.runtime.sampler import Sampler
+from ddlbench.launch.gpus import GpuLoad, Gpus, gpus_here, planned_gpus, usable
+from ddlbench.system.gpu_shares import Gpu
+from ddlbench.telemetry.sampler import Sampler
 
 
 @pytest.fixture

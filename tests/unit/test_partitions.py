@@ -2,8 +2,8 @@
 
 import pytest
 
+from ddlbench.cluster.partitions import Request, check_requests, has, parsed, refusal
 from ddlbench.errors import ConfigError
-from ddlbench.runtime.partitions import Request, check_requests, has, parsed, refusal
 
 TOLD = """\
 main*|node1|idle|gpu:1|2|8000|infinite|up

@@ -10,9 +10,9 @@ from time import monotonic
 
 import pytest
 
-from ddlbench.network import pingpong
-from ddlbench.network.compiled import compiled
-from ddlbench.network.pingpong import MOST_BYTES, PeerVanished, answer, listening, probe, sizes
+from ddlbench.probes import ping_pong as pingpong
+from ddlbench.probes.compiled_ping_pong import compiled
+from ddlbench.probes.ping_pong import MOST_BYTES, PeerVanished, answer, listening, probe, sizes
 
 # The first sizes of a curve by NetPIPE 3.7 itself (NPtcp without options).
 NETPIPES = [

@@ -2,7 +2,7 @@
 
 import re
 
-from ddlbench.runtime.progress import Progress
+from ddlbench.sweep.progress import Progress
 
 
 def record(repetition=0, times=((10.0, 20.0), (12.0, 20.0)), dilation=2.0):

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
+from ddlbench.containers.sif import (
+    apptainer,
+    apptainer_variables,
+    ask_argv,
+    check_sif,
+    is_untouched,
+    sif_argv,
+)
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
-from ddlbench.runtime.sif import apptainer, apptainer_variables, ask_argv, check_sif, is_untouched, sif_argv
 
 pytestmark = pytest.mark.unit
 

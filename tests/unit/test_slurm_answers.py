@@ -5,11 +5,11 @@ import stat
 
 import pytest
 
+from ddlbench.cluster import slurm
+from ddlbench.cluster.node_agent import free_port
+from ddlbench.cluster.slurm import allocation, ask, fields, own_address
 from ddlbench.errors import DdlbenchError
-from ddlbench.runtime import slurm
-from ddlbench.runtime.node import free_port
-from ddlbench.runtime.roles import port_ranges
-from ddlbench.runtime.slurm import allocation, ask, fields, own_address
+from ddlbench.launch.roles import port_ranges
 
 SCONTROL = """#!/bin/sh
 case "$*" in

@@ -1,6 +1,6 @@
 """What srun is told."""
 
-from ddlbench.runtime.srun import srun_argv, variables_of_a_step
+from ddlbench.cluster.srun import srun_argv, variables_of_a_step
 
 
 def test_one_process_is_started_on_each_node_with_all_that_the_job_has_there():

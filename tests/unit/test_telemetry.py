@@ -13,9 +13,9 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
 from ddlbench.measurements.lineage import trace, verify
 from ddlbench.measurements.store import Store
-from ddlbench.measurements.telemetry import RATES, SCHEMA, about, as_parquet, rates, read
-from ddlbench.measurements.telemetry_table import tabulate
 from ddlbench.plan.study_file import KINDS
+from ddlbench.telemetry.series import RATES, SCHEMA, about, as_parquet, rates, read
+from ddlbench.telemetry.table import tabulate
 
 TICKS = [10.0, 10.1, 10.2, 10.3]
 

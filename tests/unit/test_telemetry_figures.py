@@ -6,7 +6,7 @@ from made_up_tables import POINT, POINT_FACTS, figure
 
 from ddlbench.errors import ConfigError
 from ddlbench.figures import captioning, draw, drawing, drawn_rows
-from ddlbench.measurements.telemetry import RATES
+from ddlbench.telemetry.series import RATES
 
 
 def made_up(workers=(2,), *, server=False, intervals=5, missing=(), **changed):

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ddlbench.plan.catalogue import MODELS
-from ddlbench.runtime.bare import package_root
-from ddlbench.workers.architectures import SMALL, classes
+from ddlbench.system.package import package_root
+from ddlbench.workers.common.architectures import SMALL, classes
 
 # On tensors that have a shape and no content, where the largest models cost nothing.
 COUNT = """
 import json, torch
-from ddlbench.workers.torch_models import MODELS
+from ddlbench.workers.torch.models import MODELS
 found, shapes = {}, json.loads(input())
 for name, make in MODELS.items():
     for shape in shapes[name]:
@@ -28,8 +28,8 @@ print(json.dumps(found))
 KEPT = """
 import json, torch
 from torch.nn.functional import cross_entropy
-from ddlbench.workers.torch_models import MODELS
-from ddlbench.workers.torch_memory import kept_bytes
+from ddlbench.workers.torch.models import MODELS
+from ddlbench.workers.torch.memory import kept_bytes
 found = {}
 for name, (shape, images) in json.loads(input()).items():
     height, width, channels = shape
@@ -47,8 +47,8 @@ print(json.dumps(found))
 LOADED = """
 import json, torch
 import numpy as np
-from ddlbench.workers.architectures import initial
-from ddlbench.workers.torch_models import build, dump, load
+from ddlbench.workers.common.architectures import initial
+from ddlbench.workers.torch.models import build, dump, load
 model = build("resnet18", (28, 28, 1))
 model(torch.ones(2, 1, 28, 28))
 load(model, initial("resnet18", (28, 28, 1), seed=3))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ddlbench.network import perftest, ucx
 from ddlbench.network.hca import Port
-from ddlbench.network.transports import transports, verbs
+from ddlbench.probes import perftest, ucx
+from ddlbench.probes.transports import transports, verbs
 
 # As ucx_perftest 1.13.1 has said it, between two emulated hosts (100 Mbit/s, 5 ms).
 UCX_LATENCY = """\

@@ -8,14 +8,14 @@ import time
 
 import pytest
 
-from ddlbench.workers.turns import slice_ms
+from ddlbench.workers.common.scheduler_slice import slice_ms
 
 HAS_SLICES = tuple(map(int, platform.release().split(".")[:2])) >= (6, 12)
 TICK_MS = time.clock_getres(6) * 1e3  # of CLOCK_MONOTONIC_COARSE
 
 PROGRAM = """
 import json, sys, threading
-from ddlbench.workers.turns import dilate_turns, slice_ms
+from ddlbench.workers.common.scheduler_slice import dilate_turns, slice_ms
 slices_ms = [slice_ms()]
 dilate_turns(float(sys.argv[1]))
 slices_ms.append(slice_ms())

@@ -19,7 +19,7 @@ rule environment:
 # Docker or Apptainer on this machine, or why workers cannot be started with it, which is told as above.
 rule runtime:
     input:
-        code=modules.files("runtime/engines.py"),
+        code=modules.files("containers/engines.py"),
     output:
         ".environments/{runtime}/environment.json",
     log:

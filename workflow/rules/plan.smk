@@ -14,17 +14,17 @@ from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.plan import load, overridden, requested
 from ddlbench.plan.catalogue import NAMES
 from ddlbench.plan.request import OF_THE_PLAN
-from ddlbench.runtime.base_image import PACKAGES
-from ddlbench.runtime.failed_environments import failures, forget
-from ddlbench.runtime.gpus import planned_gpus
-from ddlbench.runtime.image_files import forget_vanished
-from ddlbench.runtime.invocation import announce, clear_locks_of_the_dead, stamp
-from ddlbench.runtime.launch import is_on_nodes
-from ddlbench.runtime.materials import description_files, files_of
-from ddlbench.runtime.orphans import remove_orphans
-from ddlbench.runtime.partitions import Request, check_requests, partitions
-from ddlbench.runtime.placement import check_placements, code_of
-from ddlbench.runtime.wheels import recipe_files
+from ddlbench.containers.base_image import PACKAGES
+from ddlbench.environments.failed_environments import failures, forget
+from ddlbench.launch.gpus import planned_gpus
+from ddlbench.containers.image_files import forget_vanished
+from ddlbench.sweep.invocation import announce, clear_locks_of_the_dead, stamp
+from ddlbench.hosts.launch import is_on_nodes
+from ddlbench.environments.materials import description_files, files_of
+from ddlbench.sweep.orphans import remove_orphans
+from ddlbench.cluster.partitions import Request, check_requests, partitions
+from ddlbench.sweep.placement import check_placements, code_of
+from ddlbench.environments.wheels import recipe_files
 
 # A profile whose jobs go to SLURM says so by its default resources; what runs in a SLURM job knows it from the job.
 DEFAULTS = {key: default.raw for key, default in (workflow.resource_settings.default_resources or {}).items()}

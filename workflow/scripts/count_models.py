@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ddlbench.errors import told_in_words
 from ddlbench.measurements.provenance import write_sidecar
-from ddlbench.runtime.model_counts import write_counts
+from ddlbench.probes.model_counts import write_counts
 
 with told_in_words(snakemake.log[0]):
     started = datetime.now(UTC)

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
+from ddlbench.environments.environment import IMPORTS
+from ddlbench.environments.failed_environments import create_or_record
 from ddlbench.errors import told_in_words
-from ddlbench.runtime.environment import IMPORTS
-from ddlbench.runtime.failed_environments import create_or_record
 
 with told_in_words(snakemake.log[0]):
     target = Path(snakemake.output[0]).parent

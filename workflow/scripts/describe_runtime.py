@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
+from ddlbench.containers.engines import describe_or_record
 from ddlbench.errors import told_in_words
-from ddlbench.runtime.engines import describe_or_record
 
 with told_in_words(snakemake.log[0]):
     if failure := describe_or_record(snakemake.wildcards.runtime, snakemake.output[0]):

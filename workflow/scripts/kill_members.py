@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import told_in_words
 from ddlbench.plan import load
-from ddlbench.runtime.faults import write_faults
-from ddlbench.runtime.materials import Materials, description_files
+from ddlbench.sweep.faults import write_faults
 
 with told_in_words(snakemake.log[0]):
     plan = load(snakemake.config, Path.cwd(), gpus=snakemake.params.gpus)

@@ -3,9 +3,9 @@
 from functools import partial
 from pathlib import Path
 
+from ddlbench.containers.image_files import write_description
+from ddlbench.containers.sif import make_sif
 from ddlbench.errors import told_in_words
-from ddlbench.runtime.image_files import write_description
-from ddlbench.runtime.sif import make_sif
 
 output, image = Path(snakemake.output[0]), Path(snakemake.input.image)
 with told_in_words(snakemake.log[0]):

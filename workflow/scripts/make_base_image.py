@@ -3,9 +3,9 @@
 from functools import partial
 from pathlib import Path
 
+from ddlbench.containers.base_image import make_base
+from ddlbench.containers.image_files import write_description
 from ddlbench.errors import told_in_words
-from ddlbench.runtime.base_image import make_base
-from ddlbench.runtime.image_files import write_description
 
 with told_in_words(snakemake.log[0]):
     write_description(

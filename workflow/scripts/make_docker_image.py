@@ -3,9 +3,9 @@
 from functools import partial
 from pathlib import Path
 
+from ddlbench.containers.image import make_image
+from ddlbench.containers.image_files import write_description
 from ddlbench.errors import told_in_words
-from ddlbench.runtime.image import make_image
-from ddlbench.runtime.image_files import write_description
 
 files = snakemake.input
 with told_in_words(snakemake.log[0]):

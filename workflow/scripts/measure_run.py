@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import told_in_words
 from ddlbench.plan import load
-from ddlbench.runtime.materials import Materials, description_files
-from ddlbench.runtime.sweep import measure_run
+from ddlbench.sweep.sweep import measure_run
 
 with told_in_words(snakemake.log[0]):
     here = snakemake.params

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ddlbench.errors import told_in_words
 from ddlbench.plan import Collectives, load
-from ddlbench.runtime.probe_tables import write_collectives
+from ddlbench.probes.probe_tables import write_collectives
 
 with told_in_words(snakemake.log[0]):
     asked = snakemake.wildcards

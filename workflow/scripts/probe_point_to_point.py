@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ddlbench.errors import told_in_words
 from ddlbench.plan import PointToPoint, load
-from ddlbench.runtime.probe_tables import write_point_to_point
+from ddlbench.probes.probe_tables import write_point_to_point
 
 with told_in_words(snakemake.log[0]):
     asked = snakemake.wildcards

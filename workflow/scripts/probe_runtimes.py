@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from ddlbench.environments.materials import Materials, files_of
 from ddlbench.errors import told_in_words
 from ddlbench.plan import load
 from ddlbench.plan.catalogue import NAMES
-from ddlbench.runtime.materials import Materials, files_of
-from ddlbench.runtime.runtime_probing import write_runtimes
+from ddlbench.probes.runtime_probe import write_runtimes
 
 with told_in_words(snakemake.log[0]):
     write_runtimes(

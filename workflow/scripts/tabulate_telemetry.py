@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from ddlbench.errors import told_in_words
 from ddlbench.measurements.provenance import write_sidecar
-from ddlbench.measurements.telemetry_table import tabulate, write_table
+from ddlbench.telemetry.table import tabulate, write_table
 
 with told_in_words(snakemake.log[0]):
     started = datetime.now(UTC)

@@ -13,19 +13,19 @@ from typing import Any
 
 import psutil
 
+from ddlbench.cluster.partitions import has
+from ddlbench.containers import engines
 from ddlbench.doctor.finding import Finding, NoAnswer, here, lacking
 from ddlbench.doctor.rounds import Question
+from ddlbench.environments.environment import STAMP
+from ddlbench.environments.failed_environments import FOLDER, why_not
+from ddlbench.environments.locked import PREFERRED, interpreter, interpreter_of
+from ddlbench.environments.wheels import missing_tools, recipe_beside
 from ddlbench.errors import DdlbenchError
+from ddlbench.launch.gpus import gpus_here
 from ddlbench.network.fabrics import interface_of
 from ddlbench.network.interfaces import speed
-from ddlbench.runtime import engines
-from ddlbench.runtime.environment import STAMP
-from ddlbench.runtime.failed_environments import FOLDER, why_not
-from ddlbench.runtime.gpus import gpus_here
-from ddlbench.runtime.locked import PREFERRED, interpreter, interpreter_of
-from ddlbench.runtime.partitions import has
-from ddlbench.runtime.sandbox import check_sandbox, sandbox_argv
-from ddlbench.runtime.wheels import missing_tools, recipe_beside
+from ddlbench.sandbox.sandbox import check_sandbox, sandbox_argv
 
 _MODULE_OF_LINKS = "ddlbench.doctor.links"
 _PODMANS_SOCKETS = ("{own}/podman/podman.sock", "/run/podman/podman.sock")

@@ -20,7 +20,7 @@ from contextlib import suppress
 from random import uniform
 from time import monotonic_ns, sleep
 
-from ddlbench.network.namespaces import entered
+from ddlbench.system.namespaces import entered
 
 _NETLINK_NETFILTER = 12
 _SUBSYSTEM_QUEUE = 3

@@ -3,7 +3,7 @@
 Two kinds of limits. Those of the queues follow from the link alone and are known before anything starts. How much the
 machine forwards is measured, once for each length of trains, between the hosts themselves: all send to the next over
 TCP at once, on open links, a process on each core. A link that loses packets gets no trains; less than this limit may
-be too much for it, which its check will show (`ddlbench.network.probe`).
+be too much for it, which its check will show (`ddlbench.network.verify`).
 """
 
 import os
@@ -19,9 +19,9 @@ from time import monotonic, sleep
 from ddlbench.errors import ConfigError
 from ddlbench.network.delay import QUEUE_PACKETS
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import entered
 from ddlbench.network.shaping import BYTES_PER_MS, Backend, Netem, Port, queue_bytes, sized_by, train_bytes
 from ddlbench.network.star import Star
+from ddlbench.system.namespaces import entered
 
 FRAME_BYTES = 1514
 # Of the memory that is available: the hosts' own processes and TCP's buffers need the rest.

@@ -21,8 +21,8 @@ from pyroute2.netlink.rtnl.tcmsg import plugins, sched_netem, sched_pfifo
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import entered
 from ddlbench.network.netfilter import Forwarding, Rule
+from ddlbench.system.namespaces import entered
 
 _ROOT, _DELAY, _QUEUE = 0x10000, 0x100000, 0x200000
 _TSO = "tcp-segmentation-offload"

@@ -1,7 +1,7 @@
 """Emulated hosts: routed stars of network namespaces around the namespace of the calling process.
 
 Each host is a network namespace whose `eth0` leads to its site's router. The first site's router is the caller's own
-namespace, which should be a private sandbox (see `ddlbench.runtime.sandbox`); each other site's has a namespace of its
+namespace, which should be a private sandbox (see `ddlbench.sandbox.sandbox`); each other site's has a namespace of its
 own, and between each two routers there is a cable. Addresses are /32 and routed: no host needs another's hardware
 address. When the process ends, by SIGKILL too, the kernel removes all of it.
 """
@@ -19,9 +19,9 @@ from pyroute2 import IPRoute
 
 from ddlbench.network.hosts import NETWORK
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import entered, new_network_namespace, own_namespace
 from ddlbench.network.shaping import Backend, Egress, Port, choose_backend
 from ddlbench.network.sites import Sites, directions, site_of
+from ddlbench.system.namespaces import entered, new_network_namespace, own_namespace
 
 _GATEWAY = "169.254.1.1"
 # Within the hosts' network, so that all of it can be reached from everywhere.

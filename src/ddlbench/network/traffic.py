@@ -14,8 +14,8 @@ from statistics import median
 from time import monotonic, sleep
 
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import entered
 from ddlbench.network.shaping import Port
+from ddlbench.system.namespaces import entered
 
 UDP_SEGMENT, UDP_GRO = 103, 104
 PAYLOAD, _HEADERS = 1472, 42

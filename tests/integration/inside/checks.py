@@ -16,13 +16,13 @@ from ddlbench.network.fabrics import choose, default_route
 from ddlbench.network.interfaces import interfaces
 from ddlbench.network.limits import Capacity, LinkRefused, check_delay, forwarded_mbit
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import enter, entered
-from ddlbench.network.probe import Tolerances, verify
 from ddlbench.network.sites import Sites
 from ddlbench.network.star import Star
-from ddlbench.runtime import links as links_of_a_session
-from ddlbench.runtime.clock import Clock
-from ddlbench.runtime.links import Drifted, Links
+from ddlbench.network.verify import Tolerances, verify
+from ddlbench.sweep import link_monitor as links_of_a_session
+from ddlbench.sweep.link_monitor import Drifted, Links
+from ddlbench.system.clock import Clock
+from ddlbench.system.namespaces import enter, entered
 from inside.star import datagrams, flood, hosts
 
 

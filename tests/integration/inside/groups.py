@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.network.gpu_shares import share_out
+from ddlbench.hosts.launch import launched
+from ddlbench.launch.gpus import gpus_here
+from ddlbench.launch.roles import Member, members, worker_of
+from ddlbench.launch.worker_group import Timeouts
 from ddlbench.network.hosts import Host
 from ddlbench.network.link import Link
-from ddlbench.runtime.gpus import gpus_here
-from ddlbench.runtime.group import Timeouts
-from ddlbench.runtime.launch import launched
-from ddlbench.runtime.roles import Member, members, worker_of
+from ddlbench.system.gpu_shares import share_out
 from inside.star import carried
 
 DIGITS = [28, 28, 1]

@@ -5,8 +5,8 @@ import subprocess
 from contextlib import ExitStack
 from typing import Any
 
-from ddlbench.network.namespaces import enter
-from ddlbench.runtime.network_variables import network_variables
+from ddlbench.launch.network_variables import network_variables
+from ddlbench.system.namespaces import enter
 from inside.star import carried, hosts
 
 HOROVOD_RENDEZVOUS = """

@@ -16,9 +16,9 @@ from typing import Any
 from pyroute2 import IPRoute
 
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import enter, entered
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import FRAME
+from ddlbench.system.namespaces import enter, entered
 from inside.star import connected, datagrams, flood, hosts, listening
 
 FOUR = [f"10.66.0.{number}" for number in range(1, 5)]

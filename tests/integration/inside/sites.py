@@ -3,9 +3,9 @@
 from typing import Any
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.network.probe import Tolerances
-from ddlbench.network.site_probe import verify_sites
 from ddlbench.network.sites import Sites
+from ddlbench.network.verify import Tolerances
+from ddlbench.network.verify_sites import verify_sites
 from inside.links import connecting_ms, goodput_between, lost_between, one_way_ms
 from inside.star import ADDRESSES, hosts
 

@@ -11,8 +11,8 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from ddlbench.network import shaping
 from ddlbench.network.link import Link
-from ddlbench.network.namespaces import entered
 from ddlbench.network.star import Star
+from ddlbench.system.namespaces import entered
 
 ADDRESSES = ["10.66.0.1", "10.66.0.2"]
 BACKENDS = {"tbf+netem": shaping.Netem, "tbf+nfqueue": shaping.DelayedVerdicts}

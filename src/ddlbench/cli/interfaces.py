@@ -1,0 +1,53 @@
+"""`ddlbench interfaces`: this machine's network interfaces, which of them carries each fabric, and the transports."""
+
+import argparse
+from pathlib import Path
+
+from ddlbench.errors import DdlbenchError
+
+_CONFIG = Path("config/config.yaml")
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser's sub-commands."""
+    parser = commands.add_parser(
+        "interfaces", help="list the network interfaces, and what each fabric and transport would use"
+    )
+    parser.add_argument(
+        "--config", type=Path, default=_CONFIG, help="may name interfaces by hand; default: %(default)s"
+    )
+    parser.set_defaults(command=_interfaces)
+
+
+def _interfaces(arguments: argparse.Namespace) -> int:
+    from ddlbench.network.fabrics import FABRICS
+    from ddlbench.network.interfaces import interfaces, table
+    from ddlbench.plan import load
+    from ddlbench.probes.transports import transports
+
+    here = arguments.config == _CONFIG and not _CONFIG.exists()  # outside of a repository nothing is named
+    named = {} if here else load(arguments.config, Path.cwd()).settings["interfaces"]
+    print(table(interfaces()))
+    print("\nfabric")
+    for fabric in FABRICS:
+        print(f"  {fabric:10}  {_carrier(fabric, named)}")
+    print("\ntransport")
+    for each in transports():
+        print(f"  {each.name:10}  {', '.join(each.devices) if each.available else f'none: {each.reason}'}")
+    return 0
+
+
+def _carrier(fabric: str, named: dict[str, str | None]) -> str:
+    """The interface that would be chosen, or why none."""
+    from ddlbench.network.fabrics import interface_of
+    from ddlbench.sandbox.sandbox import check_sandbox
+
+    try:
+        chosen = interface_of(fabric, named)
+        if fabric == "emulated":
+            check_sandbox()
+            return f"{chosen.name} of each emulated host"
+    except DdlbenchError as error:
+        return f"none: {str(error).splitlines()[0].removeprefix(f'fabric {fabric}: ').rstrip(':')}"
+    port = f", InfiniBand port {chosen.infiniband_port}" if chosen.infiniband_port else ""
+    return f"{chosen.name}{port}{', named by the configuration' if named.get(fabric) else ''}"

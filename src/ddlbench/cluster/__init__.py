@@ -1,0 +1,1 @@
+"""SLURM: partitions, allocations, and our agent on each node."""

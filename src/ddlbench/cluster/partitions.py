@@ -1,0 +1,135 @@
+"""What the partitions of a SLURM cluster have, as sinfo tells it, and what they can never give."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ddlbench.cluster.slurm import ask, minutes
+from ddlbench.errors import ConfigError, nearest
+
+FORMAT = "%P|%N|%T|%G|%c|%m|%l|%a"  # partition, node, state, generic resources, processors, MB, time limit, up or down
+_NOT_THERE = ("down", "drain", "fail", "boot", "power", "maint", "unk")  # beginnings of states of no use
+
+
+@dataclass(frozen=True)
+class ClusterNode:
+    """A node as sinfo has it."""
+
+    name: str
+    state: str
+    gres: str
+    cpus: int
+    memory_mb: int
+
+    @property
+    def is_there(self) -> bool:
+        """Whether jobs can have it, now or when others have ended."""
+        return not self.state.startswith(_NOT_THERE)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition: its nodes, its time limit in minutes (None: none), and whether jobs are started there."""
+
+    name: str
+    is_default: bool
+    is_up: bool
+    limit_min: float | None
+    nodes: tuple[ClusterNode, ...]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a job will ask for; partition None: the cluster's default. Processors, memory and gres are of each node."""
+
+    job: str
+    partition: str | None
+    nodes: int = 1
+    cpus: int = 1
+    memory_mb: int = 0
+    gres: str = ""
+    runtime_min: float | None = None
+
+
+def partitions() -> list[Partition]:
+    """Those of the cluster that we are on. Raises DdlbenchError where there is none."""
+    return parsed(ask("sinfo", "--all", "--noheader", "--Node", "--format", FORMAT))
+
+
+def parsed(told: str) -> list[Partition]:
+    """The partitions in what sinfo has told in FORMAT."""
+    nodes: dict[str, list[ClusterNode]] = {}
+    of_partition: dict[str, tuple[bool, bool, float | None]] = {}
+    for line in told.splitlines():
+        partition, node, state, gres, cpus, memory_mb, limit, up = line.split("|")
+        name = partition.removesuffix("*")
+        of_partition[name] = (partition.endswith("*"), up == "up", minutes(limit))
+        nodes.setdefault(name, []).append(
+            ClusterNode(node, state, gres, int(cpus.rstrip("+")), int(memory_mb.rstrip("+")))
+        )
+    return [Partition(name, *facts, tuple(nodes[name])) for name, facts in of_partition.items()]
+
+
+def check_requests(requests: Iterable[Request], known: Sequence[Partition]) -> None:
+    """Raise ConfigError, one line a request, for those that the cluster can never grant, with what it has."""
+    refused = [f"{each.job}: {why}" for each in dict.fromkeys(requests) if (why := refusal(each, known))]
+    if refused:
+        rows = "\n".join(f"  {described(partition)}" for partition in known)
+        raise ConfigError("\n".join([*refused, "What the cluster has (sinfo):", rows]))
+
+
+def refusal(request: Request, known: Sequence[Partition]) -> str | None:
+    """Why the cluster can never grant it; None where it can."""
+    name = request.partition
+    found = next((each for each in known if (each.is_default if name is None else each.name == name)), None)
+    if found is None:
+        hint = nearest(name, [each.name for each in known]) if name else ""
+        return f"there is no partition {name!r}{hint}" if name else "the cluster has no default partition"
+    where = f"partition {found.name!r}"
+    if not found.is_up:
+        return f"{where} is down"
+    if request.runtime_min and found.limit_min and request.runtime_min > found.limit_min:
+        return f"{request.runtime_min:g} minutes are more than {where} allows, {found.limit_min:g}"
+    there = [node for node in found.nodes if node.is_there]
+    gone = len(found.nodes) - len(there)
+    without = f" ({gone} of its {len(found.nodes)} nodes are down or drained)" if gone else ""
+    for what, fit in (
+        (f"nodes with {request.cpus} processors", [node for node in there if node.cpus >= request.cpus]),
+        (
+            f"nodes with {request.memory_mb} MB",
+            [node for node in there if node.memory_mb >= request.memory_mb],
+        ),
+        (f"nodes with {request.gres}", [node for node in there if has(node.gres, request.gres)]),
+    ):
+        if len(there) >= request.nodes > len(fit):
+            return f"{where} has {len(fit)} {what}, and {request.nodes} are asked for{without}"
+    if len(there) < request.nodes:
+        return f"{where} has {len(there)} nodes, and {request.nodes} are asked for{without}"
+    return None
+
+
+def described(partition: Partition) -> str:
+    """A partition in a line: `main (default): 4 nodes, each 2 processors, 8000 MB, gpu:1; no time limit`."""
+    kinds = dict.fromkeys((node.cpus, node.memory_mb, node.gres) for node in partition.nodes)
+    each = " or ".join(
+        f"{cpus} processors, {memory} MB" + ("" if gres == "(null)" else f", {gres}")
+        for cpus, memory, gres in kinds
+    )
+    limit = "no time limit" if partition.limit_min is None else f"at most {partition.limit_min:g} minutes"
+    default = " (default)" if partition.is_default else ""
+    return f"{partition.name}{default}: {len(partition.nodes)} nodes, each {each}; {limit}"
+
+
+def has(gres: str, asked: str) -> bool:
+    """Whether a node with such generic resources (`gpu:a100:4(S:0-1),shard:8`) has what is asked (`gpu:2`, or "")."""
+    if not asked:
+        return True
+    kind, model, count = _gres(asked)
+    there = [_gres(each) for each in re.sub(r"\([^)]*\)", "", gres).split(",") if each]
+    return sum(n for name, its_model, n in there if name == kind and model in ("", its_model)) >= count
+
+
+def _gres(text: str) -> tuple[str, str, int]:
+    kind, *rest = text.split(":")
+    count = int(rest.pop()) if rest and rest[-1].isdigit() else 1
+    return kind, rest[0] if rest else "", count

@@ -1,0 +1,127 @@
+"""What builds images: BuildKit, by a client of Docker's; it hands a build secrets that stay out of the image.
+
+Docker's API knows the older builder only, whose Dockerfiles cannot ask for a secret, or for files that leave no layer.
+Podman's own builder can, by that same API.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from ddlbench.containers.docker import client_environment
+from ddlbench.containers.engine import TIMEOUT_S, Engine, image_id
+from ddlbench.environments.commands import call
+from ddlbench.environments.locked import Say
+from ddlbench.errors import DdlbenchError
+
+_STEP = re.compile(r"#\d+ (\[.*\d+/\d+\] .+)")
+BUILDKIT = {"DOCKER_BUILDKIT": "1"}  # what clients before 23 have to be told
+_TOLD_LINES = 12
+_ANSWER_S = 20.0
+HOW_TO_GET_IT = (
+    "no client of Docker's here can use BuildKit. Debian's docker.io has one; a newer client needs its plugin buildx "
+    "(docker-buildx, in Docker's own packages docker-buildx-plugin)"
+)
+
+
+@dataclass(frozen=True)
+class Build:
+    """An image to be built of `context`/Dockerfile.
+
+    arguments: the values of the Dockerfile's ARGs. network: `none`, or None for the engine's own.
+    """
+
+    context: Path
+    tag: str
+    arguments: Mapping[str, str]
+    labels: Mapping[str, str]
+    network: str | None
+
+
+def build(engine: Engine, wanted: Build, *, say: Say, timeout_s: float = TIMEOUT_S) -> str:
+    """Have the engine build an image; returns its id. The build dies with us. say: told each step.
+
+    Raises DdlbenchError with the last lines of the output where it fails.
+    """
+    by = _by_the_api if engine.is_podman else _by_a_client
+    by(engine, wanted, lambda step: say(f"{wanted.tag}: {step}"), timeout_s)
+    built = image_id(engine, wanted.tag)
+    if built is None:
+        raise DdlbenchError(f"the image {wanted.tag} was built, and is not in the engine at {engine.address}")
+    return built
+
+
+def build_argv(program: str, wanted: Build) -> list[str]:
+    """The argv of a build by a client of Docker's."""
+    return [
+        *(program, "build", "--progress", "plain", "--tag", wanted.tag),
+        *(("--network", wanted.network) if wanted.network else ()),
+        *(word for name, value in wanted.arguments.items() for word in ("--build-arg", f"{name}={value}")),
+        *(word for name, value in wanted.labels.items() for word in ("--label", f"{name}={value}")),
+        str(wanted.context),
+    ]
+
+
+def _by_a_client(engine: Engine, wanted: Build, say: Say, timeout_s: float) -> None:
+    def line_read(line: str) -> None:
+        if step := _STEP.match(line):
+            say(step[1])
+
+    variables = {**client_environment(os.environ, engine.address), **BUILDKIT}
+    argv = build_argv(program(), wanted)
+    call(argv, f"the image {wanted.tag}", timeout_s=timeout_s, line_read=line_read, variables=variables)
+
+
+def program() -> str:
+    """The first `docker` on PATH that can use BuildKit. Raises DdlbenchError, with how to get one, where none can."""
+    for folder in os.get_exec_path():
+        found = shutil.which("docker", path=folder)
+        if found and "--secret" in _help(found):
+            return found
+    raise DdlbenchError(HOW_TO_GET_IT)
+
+
+def _help(program: str) -> str:
+    try:
+        return subprocess.run(
+            [program, "build", "--help"],
+            env={**os.environ, **BUILDKIT},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_ANSWER_S,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _by_the_api(engine: Engine, wanted: Build, say: Say, timeout_s: float) -> None:
+    deadline = monotonic() + timeout_s
+    last: deque[str] = deque(maxlen=_TOLD_LINES)
+    for said in engine.api.build(
+        path=str(wanted.context),
+        tag=wanted.tag,
+        buildargs=dict(wanted.arguments),
+        labels=dict(wanted.labels),
+        network_mode=wanted.network,
+        rm=True,
+        forcerm=True,
+        decode=True,
+    ):
+        words = str(said.get("stream", "")).strip()
+        last.extend(words.splitlines())
+        if words.lower().startswith("step "):
+            say(words.splitlines()[0])
+        if error := said.get("error"):
+            told = "\n  ".join([*last, str(error).strip()])
+            raise DdlbenchError(f"the image {wanted.tag} could not be made:\n  {told}")
+        if monotonic() > deadline:
+            raise DdlbenchError(
+                f"the image {wanted.tag} could not be made in {timeout_s:g} s, which is too long"
+            )

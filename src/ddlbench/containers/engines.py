@@ -1,0 +1,177 @@
+"""The runtimes of this machine: whether Docker and Apptainer can start workers here, and what to do if not.
+
+Docker's own package takes a third of a second to import: only runs in containers pay for it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from ddlbench.containers.docker import LABEL, OCI_RUNTIME
+from ddlbench.containers.podman import PODMANS_USER_NAMESPACE
+from ddlbench.containers.unpacked import can_mount, unpack
+from ddlbench.environments.environment import STAMP
+from ddlbench.environments.materials import ENVIRONMENTS
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import write_atomically
+from ddlbench.sandbox.sandbox import check_sandbox
+
+WRAPPER = Path("containers/oci_runtime.py")
+_ANSWER_S = 20.0
+_ABANDONED = "1h"
+
+
+def describe_or_record(runtime: str, output: Path | str) -> str | None:
+    """Write down what the runtime is on this machine, or why it cannot be used; returns that, or None."""
+    try:
+        found: dict[str, Any] = describe(runtime)
+        failure = None
+    except DdlbenchError as error:
+        failure = str(error)
+        found = {"name": runtime, "what": runtime, "failure": failure}
+    write_atomically(output, json.dumps(found, indent=2) + "\n")
+    return failure
+
+
+def describe(runtime: str, *, patience_s: float = _ANSWER_S) -> dict[str, Any]:
+    """{name, version} of a runtime. Raises DdlbenchError, with what to do, where it cannot start workers here."""
+    return _QUESTIONS[runtime](patience_s)
+
+
+def check(environments: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise DdlbenchError where a runtime or what it starts is gone or damaged since it was described.
+
+    environments: what workers are to run in, by runtime. A runtime that does not answer any more is asked anew by the
+    next start, which goes on without it. Containers that a daemon's death has left behind are removed. A SIF that this
+    user cannot mount is unpacked.
+    """
+    for runtime in environments.keys() & _QUESTIONS.keys():
+        try:
+            describe(runtime)
+        except DdlbenchError:
+            (ENVIRONMENTS / runtime / STAMP).unlink(missing_ok=True)
+            raise
+    if docker := environments.get("docker"):
+        _check_image(docker)
+    if described := environments.get("apptainer"):
+        from ddlbench.containers.sif import check_sif
+
+        check_sif(described)
+        if described["engine"]["unpacked"]:
+            unpack(described, described["engine"]["program"])
+
+
+def _check_image(described: Mapping[str, Any]) -> None:
+    from ddlbench.containers import engine
+    from ddlbench.containers.image import is_there
+
+    with closing(engine.connect()) as client:
+        if not is_there(described, client):
+            raise DdlbenchError(
+                f"{described['image']} is not in the container engine any more; the next start makes it again"
+            )
+        client.containers.prune(filters={"label": LABEL, "until": _ABANDONED})
+
+
+def why_no_bridge() -> str | None:
+    """Why Docker's own bridge cannot be probed here, None where it can."""
+    from ddlbench.containers import engine
+
+    with closing(engine.connect()) as client:
+        if client.is_podman:
+            return "this engine is Podman, and the bridge asked about is Docker's"
+        names = [network.name for network in client.networks.list()]
+    return None if "bridge" in names else "this Docker daemon has no bridge (--bridge=none)"
+
+
+def _docker(patience_s: float = _ANSWER_S) -> dict[str, Any]:
+    from ddlbench.containers import engine
+
+    where = os.environ.get("DOCKER_HOST", "")
+    if where and not where.startswith("unix://"):
+        raise DdlbenchError(
+            f"Docker's daemon must be on this machine to join its emulated hosts, and DOCKER_HOST is {where}"
+        )
+    try:
+        with closing(engine.connect(answer_within_s=patience_s)) as client:
+            address, info, podman = client.address, client.info(), client.is_podman
+    except engine.FAILURES as error:
+        raise DdlbenchError(f"the container engine does not answer any more: {error}") from None
+    options = info.get("SecurityOptions") or ()  # Docker says it there, Podman by a word of its own
+    rootless = bool(info.get("Rootless")) or any("rootless" in option for option in options)
+    if podman:
+        _check_podman(address, rootless=rootless, patience_s=patience_s)
+    else:
+        _check_docker(info, rootless=rootless)
+    return {
+        "name": "podman" if podman else "docker",
+        "version": info["ServerVersion"],
+        "storage": info.get("Driver"),
+        "rootless": rootless,
+        "address": address,
+    }
+
+
+def _check_docker(info: Mapping[str, Any], *, rootless: bool) -> None:
+    if shutil.which("docker") is None:
+        raise DdlbenchError(
+            "Docker's client, docker, is not installed. On Debian:  apt-get install docker.io"
+        )
+    if rootless:
+        raise DdlbenchError(
+            "this Docker daemon is rootless, and cannot join emulated hosts; Podman and Apptainer need no root for that"
+        )
+    if OCI_RUNTIME not in (info.get("Runtimes") or {}):
+        wrapper = json.dumps({"runtimes": {OCI_RUNTIME: {"path": str(WRAPPER.resolve())}}})
+        raise DdlbenchError(
+            f"this Docker daemon does not know the runtime {OCI_RUNTIME}, with which containers join emulated "
+            f"hosts. Add to /etc/docker/daemon.json:  {wrapper}  and have it read that:  systemctl reload docker"
+        )
+
+
+def _check_podman(address: str, *, rootless: bool, patience_s: float) -> None:
+    """Podman's workers are started by its own client, and without root in the user namespace of its containers."""
+    if shutil.which("podman") is None:
+        raise DdlbenchError(f"{address} is Podman's, whose program podman is not on the PATH")
+    if not rootless:
+        return
+    if os.geteuid() == 0:
+        raise DdlbenchError(
+            f"{address} is the Podman of another user, who may measure with it; root has its own"
+        )
+    try:
+        check_sandbox(PODMANS_USER_NAMESPACE, patience_s=patience_s)
+    except (DdlbenchError, subprocess.TimeoutExpired) as error:
+        raise DdlbenchError(f"Podman makes no user namespace for its containers here: {error}") from None
+
+
+def _apptainer(patience_s: float = _ANSWER_S) -> dict[str, Any]:
+    from ddlbench.containers.sif import apptainer
+
+    program = apptainer()
+    try:
+        answer = subprocess.run(
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=patience_s,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DdlbenchError(f"{program} does not work: {error}") from None
+    if answer.returncode:
+        raise DdlbenchError(f"{program} does not work: {answer.stderr.strip()}")
+    return {
+        "name": "apptainer",
+        "version": answer.stdout.split()[-1],
+        "program": program,
+        "unpacked": not can_mount(),
+    }
+
+
+_QUESTIONS = {"docker": _docker, "apptainer": _apptainer}

@@ -1,0 +1,143 @@
+"""A framework's image for Apptainer: one file (SIF), made of the very image that the container engine has."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ddlbench.containers import engine
+from ddlbench.containers.unpacked import can_mount, lay_out, remove_unpacked, tree_of
+from ddlbench.environments.commands import call, with_its_children
+from ddlbench.environments.environment import ASK_PACKAGES
+from ddlbench.environments.failed_environments import described
+from ddlbench.environments.locked import Say
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import sha256_file, sha256_json
+
+TIMEOUT_S = 3600.0
+_ASKED_WITHIN_S = 300
+COMPRESSION = "-comp zstd -Xcompression-level 3"
+HOW_TO_GET_IT = (
+    "neither apptainer nor singularity is here. On Debian:  sudo containers/install-apptainer;  elsewhere "
+    "apptainer.org has packages, and a way to install it without root"
+)
+
+
+def make_sif(docker: Path, sif: Path, *, folder: Path, say: Say) -> dict[str, Any]:
+    """Make the file `sif` of the image that `docker` (docker.json) describes; returns the SIF's description.
+
+    folder: one to work in, which the caller removes. The description has the image's keys, with runtime (apptainer),
+    sif (the file), sif_sha256, sif_mtime_ns and size_bytes. Its sha256 is that of the same files in a SIF.
+    Raises DdlbenchError where Apptainer is missing, or a step fails.
+    """
+    docker_image = described(docker)
+    program = apptainer()
+    name, started = docker_image["name"], monotonic()
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    archive, made = folder / "image.tar", folder / sif.name
+    say(f"SIF {name}: saving {docker_image['image']}")
+    _save(docker_image["image_id"], archive)
+    variables = apptainer_variables(os.environ, folder)
+    say(f"SIF {name}: packing it")
+    try:
+        argv = with_its_children(sif_argv(program, made, archive))
+        call(argv, f"SIF {name}", timeout_s=TIMEOUT_S, variables=variables)
+    except DdlbenchError as error:
+        if "mksquashfs" not in str(error) and "unknown flag" not in str(error):
+            raise
+        say(f"SIF {name}: without zstd, which this mksquashfs has not")
+        argv = with_its_children(sif_argv(program, made, archive, compression=""))
+        call(argv, f"SIF {name}", timeout_s=TIMEOUT_S, variables=variables)
+    asked = made if can_mount() else lay_out(made, folder / "unpacked", program)
+    inside = _ask(program, asked, docker_image["python"], variables)
+    if inside != {"python": docker_image["python_version"], "packages": docker_image["packages"]}:
+        raise DdlbenchError(
+            f"SIF {name} has other packages than {docker_image['image']}, which it was made of"
+        )
+    remove_unpacked(sif)
+    os.replace(made, sif)
+    made_of_it = {
+        **docker_image,
+        "runtime": "apptainer",
+        "sif": sif.as_posix(),
+        "sif_sha256": sha256_file(sif),
+        "sif_mtime_ns": sif.stat().st_mtime_ns,
+        "size_bytes": sif.stat().st_size,
+        "sha256": sha256_json([docker_image["sha256"], "sif"]),
+    }
+    if asked != made:
+        os.replace(asked, tree_of(made_of_it))
+    say(f"SIF {name}: {made_of_it['size_bytes'] / 1e6:.0f} MB in {monotonic() - started:.0f} s")
+    return made_of_it
+
+
+def check_sif(image: Mapping[str, Any]) -> None:
+    """Raise DdlbenchError, naming the SIF, where it is missing or is not what its description (apptainer.json) says."""
+    sif = Path(image["sif"])
+    if not sif.is_file():
+        raise DdlbenchError(f"{sif} is missing; it is made anew by the next start")
+    if sha256_file(sif) != image["sif_sha256"]:
+        raise DdlbenchError(
+            f"{sif} is damaged: its checksum is not the one in its description; it is made anew by the next start"
+        )
+
+
+def is_untouched(image: Mapping[str, Any]) -> bool:
+    """Whether the SIF has the size and the time of change that it was made with; if not, its checksum decides."""
+    try:
+        now = Path(image["sif"]).stat()
+    except FileNotFoundError:
+        return False
+    return (now.st_size, now.st_mtime_ns) == (image["size_bytes"], image["sif_mtime_ns"])
+
+
+def apptainer() -> str:
+    """The program that runs SIFs. Raises DdlbenchError, with how to get it, where there is none."""
+    if not (found := shutil.which("apptainer") or shutil.which("singularity")):
+        raise DdlbenchError(HOW_TO_GET_IT)
+    return found
+
+
+def apptainer_variables(inherited: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The environment of an `apptainer build`: nothing is kept outside of `folder`.
+
+    A root that lacks the right to raise limits cannot pass it on, and Apptainer would try.
+    """
+    own = {"APPTAINER_TMPDIR": str(folder), "APPTAINER_CACHEDIR": str(folder / "cache")}
+    as_singularity = {name.replace("APPTAINER", "SINGULARITY"): value for name, value in own.items()}
+    return {**inherited, **own, **as_singularity, "APPTAINER_DROP_CAPS": "CAP_SYS_RESOURCE"}
+
+
+def sif_argv(program: str, sif: Path, archive: Path, *, compression: str = COMPRESSION) -> list[str]:
+    """The command that makes `sif` of an image that an engine has saved as `archive`."""
+    packing = ["--mksquashfs-args", compression] if compression else []
+    return [program, "build", "--force", *packing, str(sif), f"docker-archive:{archive}"]
+
+
+def ask_argv(program: str, image: Path, command: list[str]) -> list[str]:
+    """The command that runs another in a SIF or the folder of its files; it sees nothing of this machine."""
+    return [program, "exec", "--containall", "--cleanenv", str(image), *command]
+
+
+def _save(image: str, archive: Path) -> None:
+    with archive.open("wb") as file:
+        for chunk in engine.connect().images.get(image).save():
+            file.write(chunk)
+
+
+def _ask(program: str, sif: Path, python: str, variables: Mapping[str, str]) -> Any:
+    command = ask_argv(program, sif, [python, "-I", "-c", ASK_PACKAGES])
+    try:
+        answer = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=_ASKED_WITHIN_S, check=True
+        )
+        return json.loads(answer.stdout)
+    except subprocess.CalledProcessError as error:
+        raise DdlbenchError(f"{sif} does not run:\n  {error.stderr.strip()[-500:]}") from error
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise DdlbenchError(f"{sif} does not run: {error}") from error

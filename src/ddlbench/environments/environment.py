@@ -1,0 +1,140 @@
+"""A framework's virtual environment, made from locked requirements, and whole or not there.
+
+A virtual environment cannot be moved, so it is built in its place; `environment.json`, written last, is what says that
+it is complete. Without it, whatever lies there is thrown away and made anew.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ddlbench.environments.commands import call, pip
+from ddlbench.environments.locked import interpreter, pip_locked
+from ddlbench.environments.wheels import recipe_beside, wheel
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import sha256_file, sha256_json, write_atomically
+
+STAMP = "environment.json"
+TIMEOUT_S = (
+    3600.0  # of one step; building Horovod takes five minutes on two cores, and many more on busy ones
+)
+IMPORTS = {  # an environment's name: what must be importable there
+    "torch": ("torch",),
+    "tensorflow": ("tensorflow",),
+    "horovod": ("horovod.torch", "horovod.tensorflow"),
+    "mxnet": ("mxnet",),
+}
+_IMPORT_TIMEOUT_S = 300.0
+ASK_PACKAGES = """
+import importlib.metadata, json, platform, re
+name = lambda found: re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
+packages = {name(found): found.version for found in importlib.metadata.distributions()}
+print(json.dumps({"python": platform.python_version(), "packages": packages}))
+"""
+
+
+def create(
+    requirements: Path | str,
+    target: Path | str,
+    *,
+    imports: Sequence[str] = (),
+    timeout_s: float = TIMEOUT_S,
+    say: Callable[[str], None] = lambda words: print(words, file=sys.stderr, flush=True),
+) -> dict[str, Any]:
+    """Make the environment `target` from the locked `requirements`, unless it is there and complete.
+
+    What has to be built for it (a recipe beside the requirements) is built and installed too. imports: modules that
+    must be importable there. Returns what `target`/environment.json holds: name, runtime (bare), python (path of the
+    interpreter), python_version, requirements and requirements_sha256, packages ({name: version}), recipe_sha256 where
+    something was built, and sha256, which stands for all that may change a measurement: the requirements, the packages,
+    the interpreter's version, and what was built.
+    Raises DdlbenchError with the last lines of the output where a step fails or takes longer than `timeout_s` seconds.
+    """
+    requirements, target = Path(requirements), Path(target)
+    if not requirements.is_file():
+        raise DdlbenchError(
+            f"{requirements}: there are no such requirements (environments: in the configuration)"
+        )
+    recipe = recipe_beside(requirements)
+    made_from = {"requirements_sha256": sha256_file(requirements)} | (
+        {"recipe_sha256": recipe.digest} if recipe else {}
+    )
+    if (complete := _complete(target)) and made_from.items() <= complete.items():
+        return complete
+    started = monotonic()
+    what = f"environment {target.name}"
+    say(f"{what}: making it from {requirements}")
+    _remove(target)
+    python = Path(os.path.abspath(target)) / "bin" / "python"
+    command = [interpreter(requirements, what), "-m", "venv", "--without-pip", str(target)]
+    call(command, what, timeout_s=timeout_s)
+    pip_locked(python, ["install"], requirements, what, timeout_s=timeout_s, say=say)
+    built = []
+    if recipe:
+        folder = Path(os.path.abspath(target)) / "build"
+        file, key = wheel(recipe, python, packages(python), folder, timeout_s=timeout_s, say=say)
+        call(pip(python, "install", "--no-deps", "--no-index", str(file)), what, timeout_s=timeout_s)
+        shutil.rmtree(folder, ignore_errors=True)
+        built.append(key)
+    if imports:
+        command = [str(python), "-I", "-c", f"import {', '.join(imports)}"]
+        call(command, f"{what} (importing {' and '.join(imports)})", timeout_s=_IMPORT_TIMEOUT_S)
+    found = _ask(python)
+    described = {
+        "name": target.name,
+        "runtime": "bare",
+        "python": str(python),
+        "python_version": found["python"],
+        "requirements": requirements.as_posix(),
+        **made_from,
+        "packages": found["packages"],
+        "sha256": sha256_json([made_from["requirements_sha256"], found["python"], found["packages"], *built]),
+    }
+    write_atomically(target / STAMP, json.dumps(described, indent=2, sort_keys=True) + "\n")
+    say(f"{what}: {len(found['packages'])} packages in {monotonic() - started:.0f} s")
+    return described
+
+
+def packages(python: Path | str) -> dict[str, str]:
+    """What is installed for the interpreter `python`: {name: version}."""
+    return dict(_ask(python)["packages"])
+
+
+def _complete(target: Path) -> dict[str, Any] | None:
+    """What the environment says of itself; None where it is not complete, or was made elsewhere and moved here."""
+    try:
+        described: dict[str, Any] = json.loads((target / STAMP).read_text())
+        if described["python"] != os.path.join(os.path.abspath(target), "bin", "python"):
+            return None
+        found = _ask(described["python"])
+        same = (found["python"], found["packages"]) == (described["python_version"], described["packages"])
+        return described if same else None
+    except (OSError, ValueError, KeyError, TypeError, DdlbenchError):
+        return None
+
+
+def _remove(target: Path) -> None:
+    (target / STAMP).unlink(missing_ok=True)  # first: what is half removed is not complete
+    try:
+        if target.exists():
+            shutil.rmtree(target)
+    except OSError as error:
+        raise DdlbenchError(f"{target}: could not be removed to make it anew: {error}") from error
+
+
+def _ask(python: Path | str) -> dict[str, Any]:
+    """{python: version, packages: {name: version}} of an interpreter."""
+    try:
+        answer = subprocess.run(
+            [str(python), "-I", "-c", ASK_PACKAGES], capture_output=True, text=True, timeout=60, check=True
+        )
+        asked: dict[str, Any] = json.loads(answer.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise DdlbenchError(f"{python}: this interpreter does not work: {error}") from error
+    return asked

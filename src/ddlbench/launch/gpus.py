@@ -1,0 +1,83 @@
+"""The GPUs of this machine and what they are doing, by NVIDIA's own management library (NVML)."""
+
+import math
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import pynvml
+
+from ddlbench.system.gpu_shares import Gpu, visible
+
+_PLANNED = "DDLBENCH_GPUS"
+
+
+class GpuLoad(NamedTuple):
+    """Share of the time in which a GPU was computing (NaN where it does not say), and its memory in use, of all
+    processes."""
+
+    percent: float
+    memory_bytes: int
+
+
+class Gpus:
+    """The GPUs of this machine by their UUIDs; none where there is no NVIDIA driver."""
+
+    def __init__(self) -> None:
+        self._handles: dict[str, Any] = {}
+        try:
+            pynvml.nvmlInit()
+            for index in range(pynvml.nvmlDeviceGetCount()):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                self._handles[_text(pynvml.nvmlDeviceGetUUID(handle))] = handle
+        except pynvml.NVMLError:
+            self._handles = {}
+
+    def all(self) -> list[Gpu]:
+        """What they are, in NVML's order."""
+        return [
+            Gpu(
+                index,
+                uuid,
+                _text(pynvml.nvmlDeviceGetName(handle)),
+                int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+            )
+            for index, (uuid, handle) in enumerate(self._handles.items())
+        ]
+
+    def read(self) -> dict[str, GpuLoad]:
+        """What each is doing, in NVML's order."""
+        return {
+            uuid: GpuLoad(_percent(handle), int(pynvml.nvmlDeviceGetMemoryInfo(handle).used))
+            for uuid, handle in self._handles.items()
+        }
+
+
+@cache
+def gpus_here() -> tuple[Gpu, ...]:
+    """The GPUs that may be used on this machine: all, or those that CUDA_VISIBLE_DEVICES names."""
+    return usable(os.environ)
+
+
+def planned_gpus(*, is_planning: bool) -> int:
+    """How many GPUs there are where Snakemake plans; its jobs have its variables, and go by that too."""
+    if is_planning:
+        os.environ[_PLANNED] = str(len(gpus_here()))
+    return int(os.environ.get(_PLANNED, "0"))
+
+
+def usable(variables: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """The same, as it is with these environment variables."""
+    return tuple(visible(Gpus().all(), variables.get("CUDA_VISIBLE_DEVICES")))
+
+
+def _percent(handle: Any) -> float:
+    try:
+        return float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+    except pynvml.NVMLError:
+        return math.nan
+
+
+def _text(answer: str | bytes) -> str:
+    return answer.decode() if isinstance(answer, bytes) else answer

@@ -1,0 +1,237 @@
+"""The check of sites: rate, latency, jitter and loss of every host's LAN and of every direction between two sites.
+
+Each link is probed alone, from its sending end to the sink of the site that it leads to, with one clock at both ends.
+First all are timed at once while they are idle, then all LANs are loaded, then all WANs; at last packets are counted
+where some are to get lost.
+"""
+
+import select
+import socket
+import struct
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from math import sqrt
+from statistics import fmean, median, pstdev
+from time import monotonic, perf_counter
+
+from ddlbench.network.link import Link
+from ddlbench.network.shaping import Port, queue_bytes, sized_by, train_bytes
+from ddlbench.network.sites import Sites, directions, words
+from ddlbench.network.star import Sink, Star
+from ddlbench.network.traffic import (
+    FULL,
+    GRACE_S,
+    LOSS_PAYLOAD,
+    Effort,
+    rates_mbit,
+    senders_needed,
+    settled,
+    swallowing,
+    udp_socket,
+)
+from ddlbench.network.verify import OutOfTolerance, Tolerances, departures, persistently
+
+_PINGS, _JITTERED_PINGS, _IF_LOSSY = 9, 40, 3
+_PING_GAP_S = 0.004
+_SPREAD = sqrt(3)  # half the width of a uniform distribution, in standard deviations
+# How far chance alone may take the mean and the width of jittered pings, in jitters (99.9 % of the time).
+_MEAN_CHANCE = 3.3 / sqrt(3 * _JITTERED_PINGS)
+_WIDTH_CHANCE = 3.3 * sqrt(0.2 / _JITTERED_PINGS)
+_SO_SNDBUFFORCE, _SO_MEMINFO, _MEMINFO_DROPS = 32, 55, 8
+# What the kernel charges a socket for a small packet, and what that is on the wire.
+_CHARGED_BYTES, _WIRE_BYTES = 768, LOSS_PAYLOAD + 42
+_MOST_BUFFER_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class OneWay:
+    """What a link was measured to be, as without time dilation: `rate_mbit` on the wire, the rest one way.
+
+    jitter_ms: half the width of a uniform distribution that spreads as the measured latencies do.
+    """
+
+    rate_mbit: float
+    latency_ms: float
+    jitter_ms: float
+    loss_percent: float
+
+    def as_dict(self) -> dict[str, float]:
+        """The numbers by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Path:
+    """One link under test, from its sending end to a sink. name: of the host's site, or of the direction.
+
+    words: which link it is, for messages. link: dilated, asked: as it was asked for.
+    """
+
+    name: str
+    words: str
+    asked: Link
+    link: Link
+    port: Port
+    sink: Sink
+
+    @property
+    def longest_ms(self) -> float:
+        """How long a packet may be on its way, dilated."""
+        return self.link.latency_ms + self.link.jitter_ms
+
+    def receiver(self) -> socket.socket:
+        """A socket of the sink, for this path alone."""
+        return udp_socket(self.sink.namespace, self.sink.address, 0)
+
+    def sender(self, receiver: socket.socket) -> socket.socket:
+        """A socket at the sending end, connected to `receiver`; it is blocked while the link is busy."""
+        endpoint = udp_socket(self.port.namespace, "", 0)
+        endpoint.connect(receiver.getsockname())
+        return endpoint
+
+
+def verify_sites(
+    star: Star, sites: Sites, tolerances: Tolerances, effort: Effort = FULL
+) -> dict[str, dict[str, float]]:
+    """Measure all links of the sites; {site or direction: its numbers}, for a site those of its worst host.
+
+    Raises DdlbenchError where one stays out of tolerance, naming it, with what was asked for and what was measured.
+    """
+    return persistently(lambda each: _checked(star, sites, tolerances, each), effort)
+
+
+def _checked(star: Star, sites: Sites, tolerances: Tolerances, effort: Effort) -> dict[str, dict[str, float]]:
+    results = measure_sites(star, sites, effort)
+    for path, found in results:
+        asked = path.asked
+        times = [("latency", found.latency_ms, asked.latency_ms, _MEAN_CHANCE * asked.jitter_ms)]
+        if asked.jitter_ms:
+            times.append(("jitter", found.jitter_ms, asked.jitter_ms, _WIDTH_CHANCE * asked.jitter_ms))
+        if wrong := departures(asked, found.rate_mbit, found.loss_percent, tolerances, effort, *times):
+            raise OutOfTolerance(path.words, asked, star.backend.name, wrong)
+    results.sort(key=lambda result: abs(result[1].rate_mbit / result[0].asked.bandwidth_mbit - 1))
+    return {path.name: found.as_dict() for path, found in results}  # the worst come last, and stay
+
+
+def measure_sites(star: Star, sites: Sites, effort: Effort) -> list[tuple[Path, OneWay]]:
+    """Measure all links of the sites: of every host, then of every direction."""
+    paths = _paths(star, sites)
+    lans, wans = paths[: len(star.addresses)], paths[len(star.addresses) :]
+    train = min(train_bytes(sized_by(path.asked, star.dilation)) for path in paths)
+    times_ms = _latencies_ms(paths)
+    rates = [*_rates_mbit(lans, train, effort), *_rates_mbit(wans, train, effort)]
+    star.backend.check()
+    losses = _losses_percent(paths, effort.loss_packets) if sites.is_lossy else [0.0] * len(paths)
+    return [
+        (path, _one_way(path, star.dilation, rate_mbit, trips_ms, loss_percent))
+        for path, rate_mbit, trips_ms, loss_percent in zip(paths, rates, times_ms, losses, strict=True)
+    ]
+
+
+def _one_way(
+    path: Path, dilation: float, rate_mbit: float, times_ms: list[float], loss_percent: float
+) -> OneWay:
+    if not times_ms:
+        return OneWay(rate_mbit * dilation, float("inf"), float("inf"), loss_percent)
+    middle = fmean if path.link.jitter_ms else median
+    return OneWay(
+        rate_mbit * dilation,
+        middle(times_ms) / dilation,
+        _SPREAD * pstdev(times_ms) / dilation,
+        loss_percent,
+    )
+
+
+def _paths(star: Star, sites: Sites) -> list[Path]:
+    hosts = [
+        (sites.names[site], f"the emulated LAN of host h{number} ({sites.names[site]})", site)
+        for number, site in enumerate(star.site_of, start=1)
+    ]
+    ways = [
+        (way := words(sites.names, direction), f"{way}: the emulated WAN", direction[1])
+        for direction in directions(len(sites.names))
+    ]
+    links, ports = star.links(sites), star.backend.ports
+    return [
+        Path(name, told, link, link.dilated(star.dilation), port, star.sinks[site])
+        for (name, told, site), link, port in zip([*hosts, *ways], links, ports, strict=True)
+    ]
+
+
+def _latencies_ms(paths: list[Path]) -> list[list[float]]:
+    """How long small packets were on their way, each path's sent so that none waits for another."""
+    jitter_ms = max(path.link.jitter_ms for path in paths)
+    pings = wanted = _JITTERED_PINGS if jitter_ms else _PINGS
+    if any(path.link.is_lossy for path in paths):
+        pings *= _IF_LOSSY
+    gap_s = max(_PING_GAP_S, (2 * jitter_ms + 1) / 1000)
+    deadline = monotonic() + max(path.longest_ms for path in paths) / 1000 + pings * gap_s + GRACE_S
+    found: list[list[float]] = [[] for _ in paths]
+    with ExitStack() as stack:
+        receivers = [stack.enter_context(path.receiver()) for path in paths]
+        senders = [stack.enter_context(path.sender(to)) for path, to in zip(paths, receivers, strict=True)]
+        number = {receiver: index for index, receiver in enumerate(receivers)}
+        sent, next_ping = 0, monotonic()
+        while min(map(len, found)) < wanted and monotonic() < deadline:
+            if sent < pings and monotonic() >= next_ping:
+                for sender in senders:
+                    sender.send(struct.pack("=d", perf_counter()))
+                sent += 1
+                next_ping += gap_s
+            wait_s = max(0.0, (next_ping if sent < pings else deadline) - monotonic())
+            for receiver in select.select(receivers, [], [], wait_s)[0]:
+                started = struct.unpack("=d", receiver.recv(64))[0]
+                found[number[receiver]].append((perf_counter() - started) * 1000)
+    return found
+
+
+def _rates_mbit(paths: list[Path], train: int, effort: Effort) -> list[float]:
+    with ExitStack() as stack:
+        receivers = [swallowing(stack.enter_context(path.receiver()), trains=True) for path in paths]
+        senders = [
+            [stack.enter_context(path.sender(to)) for _ in range(senders_needed(path.link))]
+            for path, to in zip(paths, receivers, strict=True)
+        ]
+        ports, links = [path.port for path in paths], [path.link for path in paths]
+        return rates_mbit(senders, ports, links, train, effort)
+
+
+def _losses_percent(paths: list[Path], packets: int) -> list[float]:
+    """Share of so many small packets of each path that do not arrive."""
+    longest_ms = max(path.longest_ms for path in paths)
+    with ExitStack() as stack:
+        receivers = [swallowing(stack.enter_context(path.receiver()), trains=False) for path in paths]
+        senders = [stack.enter_context(path.sender(to)) for path, to in zip(paths, receivers, strict=True)]
+        for path, sender in zip(paths, senders, strict=True):
+            sender.settimeout(GRACE_S + longest_ms / 1000)
+            _set_send_buffer(sender, queue_bytes(path.link))
+        for _ in range(packets):
+            for sender in senders:
+                sender.send(bytes(LOSS_PAYLOAD))
+        settled(lambda: list(map(_dropped, receivers)), longest_ms)
+        arrived = [_dropped(receiver) + _queued(receiver) for receiver in receivers]
+    return [100 * (1 - count / packets) for count in arrived]
+
+
+def _set_send_buffer(sender: socket.socket, queue: int) -> None:
+    """Let a sender have as much on its way as keeps the link busy, and less than fits into the link's queue."""
+    size = min(_MOST_BUFFER_BYTES, queue // 2 // _WIRE_BYTES * _CHARGED_BYTES) // 2  # the kernel doubles it
+    try:
+        sender.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, size)
+    except PermissionError:
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+
+def _dropped(receiver: socket.socket) -> int:
+    """How many packets reached a socket that had no room for them."""
+    information = receiver.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * (_MEMINFO_DROPS + 1))
+    return int(struct.unpack_from("=I", information, 4 * _MEMINFO_DROPS)[0])
+
+
+def _queued(receiver: socket.socket) -> int:
+    """How many packets wait in a socket; they are taken out."""
+    count = 0
+    with suppress(BlockingIOError):
+        while receiver.recv(LOSS_PAYLOAD):
+            count += 1
+    return count

@@ -1,0 +1,1 @@
+"""What links, transports and container runtimes carry: message sizes, collectives, start-up."""

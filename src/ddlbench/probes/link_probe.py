@@ -1,0 +1,225 @@
+"""The point-to-point probe between two emulated hosts, in a sandbox of its own.
+
+python -m ddlbench.probes.link_probe JOB.json ANSWER.json        (the first process of the sandbox)
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+from typing import Any
+
+import psutil
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import tail
+from ddlbench.measurements.point_to_point import from_netpipe
+from ddlbench.measurements.statistics import needs_repetition
+from ddlbench.network.hosts import GIB, Host
+from ddlbench.network.limits import Capacity, check_delay, check_queues
+from ddlbench.network.link import Link
+from ddlbench.network.star import Star
+from ddlbench.network.verify import Tolerances, verify
+from ddlbench.probes.compiled_ping_pong import compiled
+from ddlbench.probes.ping_pong import PeerVanished, Trips, answer, listening, probe, sizes
+from ddlbench.sandbox.job import answer_of, do
+from ddlbench.system.namespaces import enter, entered
+from ddlbench.system.processes import describe_exit, die_with_parent
+
+NETPIPE = "NPtcp"
+_NETPIPE_TIMEOUT_S = 600
+_LISTENS = "0A"  # a state in /proc/net/tcp
+_START_TIMEOUT_S, _END_TIMEOUT_S, _POLL_S = 10.0, 2.0, 0.005
+
+Found = dict[str, Any]
+
+
+def probe_link(
+    link: Link,
+    *,
+    dilation: float,
+    measure: Mapping[str, Any],
+    largest_bytes: int,
+    timeout_s: float,
+    netpipe: bool,
+    congestion_control: str = "cubic",
+    tolerances: Tolerances | None = None,
+) -> Found:
+    """Probe an emulated link; {times_s: {tool: {size: one-way times in s}}, vanished: None or what went wrong, ...}.
+
+    Also `backend`, what makes the link, and `measured`, what it was measured to be before: None without `tolerances`.
+    Times are as they would be without dilation. measure: the stop rule (min_repetitions, max_repetitions,
+    interval_percent). netpipe: run NetPIPE's own program too. Raises DdlbenchError where the link cannot be made or is
+    out of tolerance, or NetPIPE is asked for and not installed.
+    """
+    if netpipe and not shutil.which(NETPIPE):
+        raise DdlbenchError(f"{NETPIPE} is not installed. On Debian:  apt-get install netpipe-tcp")
+    job = {
+        "link": asdict(link),
+        "dilation": dilation,
+        "measure": dict(measure),
+        "largest_bytes": largest_bytes,
+        "timeout_s": timeout_s,
+        "netpipe": netpipe,
+        "congestion_control": congestion_control,
+        "tolerances": tolerances and asdict(tolerances),
+    }
+    found: Found = answer_of("ddlbench.probes.link_probe", job)
+    times = {
+        tool: {int(size): [each / dilation for each in values] for size, values in by_size.items()}
+        for tool, by_size in found["times_s"].items()
+    }
+    return {**found, "times_s": times}
+
+
+def run(job: Mapping[str, Any]) -> Found:
+    """Make two hosts and the link, verify it where that is asked for, and probe from one to the other."""
+    cores = sorted(os.sched_getaffinity(0))
+    hosts = [Host(f"h{i + 1}", f"10.66.0.{i + 1}", (cores[i % len(cores)],), 1, GIB) for i in (0, 1)]
+    addresses = [host.address for host in hosts]
+    link = Link(**job["link"])
+    with Star(addresses, congestion_control=job["congestion_control"], dilation=job["dilation"]) as star:
+        check_queues(link, hosts=2, dilation=job["dilation"], memory_bytes=psutil.virtual_memory().available)
+        check_delay(link, star.backend)
+        Capacity(star).check(link, senders=1)  # a message goes to or fro
+        star.shape(link)
+        tolerances = job["tolerances"] and Tolerances(**job["tolerances"])
+        measured = verify(star, link, tolerances) if tolerances else None
+        times_s, vanished = probe_hosts(
+            star, hosts, sizes(job["largest_bytes"]), measure=job["measure"], timeout_s=job["timeout_s"]
+        )
+        found = {"ddlbench": times_s}
+        if job["netpipe"]:
+            found[NETPIPE] = netpipe_hosts(star, hosts, largest_bytes=job["largest_bytes"])
+        star.backend.check()
+        return {
+            "times_s": found,
+            "vanished": vanished,
+            "backend": star.backend.name,
+            "measured": measured and measured.as_dict(),
+        }
+
+
+def probe_hosts(
+    star: Star,
+    hosts: Sequence[Host],
+    wanted: Sequence[int],
+    *,
+    measure: Mapping[str, Any],
+    timeout_s: float,
+) -> tuple[Trips, str | None]:
+    """Probe from the first host of a star to the second; one-way times in s by size, and what went wrong, if anything.
+
+    measure: the stop rule. What goes wrong leaves the curve in part. Raises DdlbenchError where there is none at all.
+    """
+    exchange = compiled()  # once for both processes
+    with entered(star.namespaces[1]):
+        listener = listening(hosts[1].address)
+    with listener:
+        port = listener.getsockname()[1]
+        peer = get_context("fork").Process(
+            target=_answer_on, args=(star, hosts, listener, timeout_s), daemon=True
+        )
+        peer.start()
+    try:
+        with _on(star, hosts, 0):
+            times_s, vanished = probe(
+                hosts[1].address,
+                port,
+                wanted,
+                needs_more=lambda values: needs_repetition(values, measure),
+                timeout_s=timeout_s,
+                exchange=exchange,
+            )
+        peer.join(_END_TIMEOUT_S)
+    finally:
+        ended = peer.exitcode
+        peer.kill()
+        peer.join()
+    if ended == 0 or (vanished and ended is None):
+        return times_s, str(vanished) if vanished else None
+    what = vanished or "the curve is there, but its other end failed"
+    how = "hangs" if ended is None else f"ended with {describe_exit(ended)}"
+    return times_s, f"{what}; the process that answered on host {hosts[1].name} {how}"
+
+
+def netpipe_hosts(
+    star: Star, hosts: Sequence[Host], *, smallest_bytes: int = 1, largest_bytes: int
+) -> dict[int, list[float]]:
+    """What NetPIPE's own program finds from the first host of a star to the second: one value in s for each size."""
+    bounds = ["-l", str(smallest_bytes), "-u", str(largest_bytes)]
+    with TemporaryDirectory(prefix="ddlbench-") as name:
+        folder = Path(name)
+        log = folder / "log"
+        with log.open("wb") as said:
+            common: Any = {"cwd": folder, "stdin": subprocess.DEVNULL, "stdout": said, "stderr": said}
+            receiver = subprocess.Popen([NETPIPE, *bounds], preexec_fn=_child_of(star, hosts, 1), **common)
+            try:
+                _await_listener(receiver)
+                subprocess.run(
+                    [NETPIPE, "-h", hosts[1].address, "-o", "np.out", *bounds],
+                    preexec_fn=_child_of(star, hosts, 0),
+                    check=True,
+                    timeout=_NETPIPE_TIMEOUT_S,
+                    **common,
+                )
+            except (subprocess.SubprocessError, OSError) as error:
+                raise DdlbenchError(f"{NETPIPE} failed: {error}{tail(log)}") from error
+            finally:
+                receiver.kill()
+                receiver.wait()
+        return from_netpipe((folder / "np.out").read_text())
+
+
+def _await_listener(process: "subprocess.Popen[bytes]") -> None:
+    """Wait until a process listens. Raises DdlbenchError where it ends before, or takes too long."""
+    deadline = monotonic() + _START_TIMEOUT_S
+    sockets = Path(f"/proc/{process.pid}/net/tcp")  # those of its network namespace
+    while process.poll() is None and monotonic() < deadline:
+        if any(line.split()[3] == _LISTENS for line in sockets.read_text().splitlines()):
+            return
+        sleep(_POLL_S)
+    raise DdlbenchError(f"{NETPIPE} does not listen")
+
+
+def _answer_on(star: Star, hosts: Sequence[Host], listener: Any, timeout_s: float) -> None:
+    """What the second host does."""
+    _child_of(star, hosts, 1)()
+    try:
+        answer(listener, timeout_s, exchange=compiled())
+    except PeerVanished as error:
+        sys.exit(str(error))
+
+
+def _child_of(star: Star, hosts: Sequence[Host], number: int) -> Callable[[], None]:
+    """What makes a process that has just begun one of the host's, which ends with this one."""
+
+    def prepare() -> None:
+        die_with_parent()
+        enter(star.namespaces[number])
+        os.sched_setaffinity(0, hosts[number].cores)
+
+    return prepare
+
+
+@contextmanager
+def _on(star: Star, hosts: Sequence[Host], number: int) -> Iterator[None]:
+    """Be a process of the host for the length of a `with`."""
+    cores = os.sched_getaffinity(0)
+    with entered(star.namespaces[number]):
+        os.sched_setaffinity(0, hosts[number].cores)
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, cores)
+
+
+if __name__ == "__main__":
+    sys.exit(do(run))

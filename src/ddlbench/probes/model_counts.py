@@ -1,0 +1,57 @@
+"""The table of what models are made of, counted in PyTorch's environment."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import write_atomically
+from ddlbench.system.package import package_root
+from ddlbench.system.processes import die_with_parent
+
+MODULE = "ddlbench.workers.torch.flops"
+TIMEOUT_S = 300.0
+_TOLD_LINES = 5
+
+
+def write_counts(models: Sequence[str], image_shape: str, output: Path | str, *, environment: Path) -> None:
+    """Count in the environment that the file `environment` describes, and write a CSV, a row a model.
+
+    Columns: model, image_shape, parameters, bytes, flops, multiply_adds, counted_by (the library and its version).
+    """
+    described = json.loads(environment.read_text())
+    counts = _answer(described["python"], [image_shape, *models])
+    counted_by = f"PyTorch {described['packages']['torch']}"
+    rows = [
+        {"model": name, "image_shape": image_shape, **counts[name], "counted_by": counted_by}
+        for name in models
+    ]
+    table = io.StringIO()
+    writer = csv.DictWriter(table, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(output, table.getvalue())
+
+
+def _answer(python: str, arguments: Sequence[str]) -> dict[str, dict[str, int]]:
+    try:
+        done = subprocess.run(
+            [python, "-m", MODULE, *arguments],
+            env={**os.environ, "PYTHONPATH": package_root()},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            preexec_fn=die_with_parent,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DdlbenchError(f"models could not be counted: {error}") from error
+    if done.returncode:
+        told = "\n  ".join(done.stderr.splitlines()[-_TOLD_LINES:])
+        raise DdlbenchError(f"models could not be counted: {python} -m {MODULE} failed:\n  {told}")
+    counts: dict[str, dict[str, int]] = json.loads(done.stdout)
+    return counts

@@ -1,0 +1,165 @@
+"""The network inside each runtime: messages between two ends that are both bare, in Docker or in Apptainer.
+
+    python -m ddlbench.probes.runtime_probe JOB.json ANSWER.json        (the first process of a sandbox)
+
+Three networks are told apart: that of the host itself, which both ends share; the two namespaces of emulated hosts,
+which the ends join, and whose link is open; and Docker's own bridge, whose NAT an end outside comes through. Rounds of
+all of them alternate, each with containers of its own, so that a drift of the machine favours none.
+"""
+
+import json
+import os
+import random
+import socket
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ddlbench import modules
+from ddlbench.containers import engines
+from ddlbench.containers.container import Needs
+from ddlbench.containers.docker import client_environment, published_argv
+from ddlbench.containers.podman import user_namespace
+from ddlbench.environments.materials import BARE, Described, Materials
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import write_atomically
+from ddlbench.hosts.launch import raise_loopback
+from ddlbench.launch.container_starter import contained
+from ddlbench.measurements import facts, provenance, runtime_network
+from ddlbench.network.star import Star
+from ddlbench.plan import Plan
+from ddlbench.probes.exchange import Side, exchange
+from ddlbench.sandbox.job import answer_of, do
+from ddlbench.system.package import package_root
+from ddlbench.system.processes import die_with_parent
+
+HOST, JOINED, BRIDGE = "host", "joined", "bridge"  # networks
+SIZES_BYTES = (64, 1 << 20)  # a latency, a throughput
+_PORT = 5201
+_ENDS = ("-m", "ddlbench.probes.ping_pong_ends")
+_REPETITIONS = 20  # of each size in a round, whose median counts
+_TIMEOUT_S = 120.0
+_MEMORY_BYTES = 1 << 30
+
+_NETWORKS = {"docker": (HOST, JOINED, BRIDGE), "apptainer": (HOST, JOINED)}
+
+Way = tuple[str, str]  # a runtime and a network
+Found = dict[Way, dict[int, list[float]]]  # one-way times in s by size, one a round
+
+
+def probe_runtimes(environments: Described, *, rounds: int, logs: Path) -> tuple[Found, dict[Way, str]]:
+    """One-way times in every runtime that there is, and why of other ways there are none.
+
+    environments: the descriptions of what the ends run in, by runtime, bare among them. Raises DdlbenchError where the
+    ends do not find each other.
+    """
+    engines.check(environments)
+    found: Found = {(runtime, network): {} for runtime in environments for network in (HOST, JOINED)}
+    without: dict[Way, str] = {}
+    bridged = ("docker", BRIDGE)
+    if "docker" in environments:
+        if why := engines.why_no_bridge():
+            without[bridged] = why
+        else:
+            found[bridged] = {}
+    within = user_namespace(environments)
+    for number in range(rounds):
+        job = {
+            "environments": environments,
+            "inherited": dict(os.environ),
+            "run": "runtimes",
+            "seed": number,
+        }
+        answer = answer_of(__name__, job, logs=logs, within=within)
+        times_s = [(tuple(way), of_size) for way, of_size in answer]
+        if bridged in found:
+            times_s.append((bridged, _over_the_bridge(environments)))
+        for way, of_size in times_s:
+            for size, value in of_size.items():
+                found[way].setdefault(int(size), []).append(value)
+    return found, without
+
+
+def write_runtimes(plan: Plan, materials: Materials, output: Path | str, *, logs: Path) -> None:
+    """Probe, and write the table and its sidecar; a runtime that is missing is a row that says why."""
+    die_with_parent()
+    started = datetime.now(UTC)
+    environments, lacking = materials.described()
+    if BARE not in environments:
+        raise DdlbenchError(lacking[BARE])
+    rounds = plan.settings["probes"]["measure"]["min_repetitions"]
+    times_s, without = probe_runtimes(environments, rounds=rounds, logs=logs)
+    for runtime, why in lacking.items():
+        without |= {(runtime, network): why for network in _NETWORKS[runtime]}
+    host = facts.short_label(facts.gather())
+    write_atomically(output, runtime_network.as_csv(runtime_network.rows(times_s, without, host)))
+    provenance.write_sidecar(
+        output,
+        made_by="runtimes",
+        inputs={"environment": materials.descriptions, "code": modules.files(*modules.PROBING_RUNTIMES)},
+        parameters={"rounds": rounds, "sizes_bytes": list(SIZES_BYTES)},
+        started=started,
+    )
+
+
+def run(job: Mapping[str, Any]) -> list[tuple[Way, dict[str, float]]]:
+    """One round, in random order, in a sandbox."""
+    raise_loopback()
+    addresses = ["10.66.0.1", "10.66.0.2"]
+    with Star(addresses, congestion_control="cubic") as star:
+        shared: tuple[int | None, int | None] = (None, None)
+        places = {HOST: ("127.0.0.1", shared), JOINED: (addresses[0], tuple(star.namespaces))}
+        ways = [(runtime, network) for runtime in job["environments"] for network in places]
+        random.Random(job["seed"]).shuffle(ways)
+        found = []
+        for runtime, network in ways:
+            address, namespaces = places[network]
+            server, client = (
+                _end(job, runtime, words, namespace)
+                for words, namespace in zip(_words(address, _PORT), namespaces, strict=True)
+            )
+            found.append(((runtime, network), _medians(exchange(server, client, timeout_s=_TIMEOUT_S))))
+    return found
+
+
+def _end(job: Mapping[str, Any], runtime: str, words: list[str], namespace: int | None) -> Side:
+    """One end in a runtime and a network namespace, each on a core of its own where there are two."""
+    command = [job["environments"][runtime]["python"], *_ENDS, *words]
+    variables = {"PYTHONPATH": package_root()}
+    if runtime == BARE:
+        return Side(command, variables, namespace)
+    argv, environment = contained(job, runtime, command, Needs((), (), variables), namespace, _MEMORY_BYTES)
+    return Side(argv, environment)
+
+
+def _over_the_bridge(environments: Described) -> dict[str, float]:
+    """A round between an end without a container and one on Docker's bridge, through its NAT."""
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    answer, ask = _words("0.0.0.0", port)
+    docker = environments["docker"]
+    needs = Needs((), (), {"PYTHONPATH": package_root()})
+    argv = published_argv(
+        docker["image_id"], [docker["python"], *_ENDS, *answer], needs, run="runtimes", port=port
+    )
+    ask[1] = "127.0.0.1"
+    client = Side([environments[BARE]["python"], *_ENDS, *ask], dict(needs.variables))
+    server = Side(argv, client_environment(os.environ, docker["engine"]["address"]))
+    return _medians(exchange(server, client, timeout_s=_TIMEOUT_S))
+
+
+def _words(address: str, port: int) -> tuple[list[str], list[str]]:
+    """What the two ends are told."""
+    asked = [str(each) for each in (_REPETITIONS, *SIZES_BYTES)]
+    return ["answer", address, str(port)], ["probe", address, str(port), *asked]
+
+
+def _medians(report: str) -> dict[str, float]:
+    return {size: median(values) for size, values in json.loads(report).items()}
+
+
+if __name__ == "__main__":
+    sys.exit(do(run))

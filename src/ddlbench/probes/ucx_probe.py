@@ -1,0 +1,143 @@
+"""UCX's own benchmark between two emulated hosts, in a sandbox of its own.
+
+python -m ddlbench.probes.ucx_probe JOB.json ANSWER.json        (the first process of the sandbox)
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from time import monotonic, sleep
+from typing import Any
+
+import psutil
+
+from ddlbench.network.fabrics import OF_EMULATED_HOSTS
+from ddlbench.network.link import Link
+from ddlbench.network.star import Star
+from ddlbench.network.verify import Tolerances, verify
+from ddlbench.probes import ucx
+from ddlbench.probes.exchange import ExchangeFailed, Side, exchange
+from ddlbench.sandbox.job import answer_of, do
+from ddlbench.system.namespaces import entered
+
+_ADDRESSES = ("10.66.0.1", "10.66.0.2")
+_PORT = 13337  # UCX's own; the hosts' network is theirs alone
+_TRANSPORT = "tcp"
+_LARGEST_BYTES = 4 << 20
+_TEST_S = 0.2  # a test takes about that long, or a few trips
+_FEWEST, _MOST = 4, 1000  # trips
+_CARRIER_S = 5.0  # the kernel tells of a new link's carrier up to a second late
+
+Found = dict[str, Any]
+Tested = Callable[[str, int, int], str]  # test, size in bytes, trips -> what UCX's program reports
+
+
+def sizes(largest_bytes: int = _LARGEST_BYTES) -> list[int]:
+    """Message sizes in bytes: powers of four, as each is a launch of two programs."""
+    return [4**n for n in range(largest_bytes.bit_length()) if 4**n <= largest_bytes]
+
+
+def probe_link(
+    link: Link,
+    *,
+    dilation: float = 1.0,
+    repetitions: int = 3,
+    largest_bytes: int = _LARGEST_BYTES,
+    timeout_s: float = 60.0,
+    congestion_control: str = "cubic",
+    tolerances: Tolerances | None = None,
+) -> Found:
+    """Have UCX measure an emulated link over TCP.
+
+    Returns {times_s: {size: one-way times in s}, throughput_mbit: {size: of a stream of such messages, in 10^6 bit/s},
+    device (`tcp/eth0`), backend, measured: what the link was measured to be before, None without `tolerances`,
+    vanished: None or what went wrong}, as they would be without dilation; what was measured before something went wrong
+    is kept. timeout_s: of a single test. Raises DdlbenchError where the link cannot be made or is out of tolerance.
+    """
+    job = {
+        "link": link.as_dict(),
+        "dilation": dilation,
+        "repetitions": repetitions,
+        "largest_bytes": largest_bytes,
+        "timeout_s": timeout_s,
+        "congestion_control": congestion_control,
+        "tolerances": tolerances and asdict(tolerances),
+    }
+    found: Found = answer_of("ddlbench.probes.ucx_probe", job)
+    times_s = {int(size): [each / dilation for each in values] for size, values in found["times_s"].items()}
+    rates = {
+        int(size): [each * dilation for each in values] for size, values in found["throughput_mbit"].items()
+    }
+    return {**found, "times_s": times_s, "throughput_mbit": rates}
+
+
+def run(job: Mapping[str, Any]) -> Found:
+    """Make two hosts and the link, and measure from one to the other."""
+    with Star(
+        list(_ADDRESSES), congestion_control=job["congestion_control"], dilation=job["dilation"]
+    ) as star:
+        _show_own_sysfs(star)
+        link = Link(**job["link"])
+        star.shape(link)
+        measured = verify(star, link, Tolerances(**job["tolerances"])) if job["tolerances"] else None
+        found = {
+            **repeated(
+                lambda *asked: _tested(star, job, *asked), job["repetitions"], sizes(job["largest_bytes"])
+            ),
+            "device": f"{_TRANSPORT}/{OF_EMULATED_HOSTS.name}",
+            "backend": star.backend.name,
+            "measured": measured and measured.as_dict(),
+        }
+        star.backend.check()
+        return found
+
+
+def repeated(tested: Tested, repetitions: int, wanted: list[int]) -> Found:
+    """Every size once, from small to large, then a stream of the largest; and so on: `probe_link` tells what is found.
+
+    The last size's time tells how many trips fill the next test.
+    """
+    found: Found = {"times_s": {}, "throughput_mbit": {}, "vanished": None}
+    try:
+        for _ in range(repetitions):
+            trips = _FEWEST
+            for size in wanted:
+                once_s = ucx.one_way_s(tested(ucx.LATENCY, size, trips))
+                found["times_s"].setdefault(size, []).append(once_s)
+                trips = max(_FEWEST, min(_MOST, round(_TEST_S / (2 * once_s))))
+            report = tested(ucx.STREAM, wanted[-1], max(_FEWEST, 2 * trips))
+            found["throughput_mbit"].setdefault(wanted[-1], []).append(ucx.throughput_mbit(report))
+    except (ExchangeFailed, ValueError) as error:
+        found["vanished"] = str(error)
+    return found
+
+
+def _tested(star: Star, job: Mapping[str, Any], test: str, size_bytes: int, trips: int) -> str:
+    cores = sorted(os.sched_getaffinity(0))
+    variables = ucx.variables(_TRANSPORT, OF_EMULATED_HOSTS.name)
+    client = ucx.client_argv(_ADDRESSES[1], _PORT, test=test, size_bytes=size_bytes, iterations=trips)
+    return exchange(
+        Side(ucx.server_argv(_PORT), variables, star.namespaces[1], (cores[-1],)),
+        Side(client, variables, star.namespaces[0], (cores[0],)),
+        timeout_s=job["timeout_s"],
+    )
+
+
+def _show_own_sysfs(star: Star) -> None:
+    """Mount a host's /sys over the machine's, in which UCX would look for eth0; and wait until it has a carrier.
+
+    All hosts' look alike. Where a container forbids the mount, UCX says itself what it does not find.
+    """
+    with entered(star.namespaces[0]):
+        subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], capture_output=True, timeout=10)
+    until = monotonic() + _CARRIER_S
+    for namespace in star.namespaces:
+        with entered(namespace):
+            while not psutil.net_if_stats()[OF_EMULATED_HOSTS.name].isup and monotonic() < until:
+                sleep(0.02)
+
+
+if __name__ == "__main__":
+    sys.exit(do(run))

@@ -1,0 +1,94 @@
+"""Where the hosts of a run lie on this machine, and whether they and their links can be there at all."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import psutil
+
+from ddlbench import modules
+from ddlbench.errors import ConfigError
+from ddlbench.hosts.launch import is_on_nodes
+from ddlbench.launch.bare import MODULES
+from ddlbench.launch.gpus import gpus_here
+from ddlbench.launch.roles import Member, members, worker_of
+from ddlbench.network.hosts import Placement, on_nodes, place
+from ddlbench.network.limits import check_queues
+from ddlbench.network.link import Link
+from ddlbench.plan import Plan, Point, Run
+from ddlbench.system.gpu_shares import Gpu, share_out
+
+
+def placement(plan: Plan, run: Run) -> Placement:
+    """Where the run's hosts lie: on this machine, or on nodes that are not known yet.
+
+    Raises ConfigError for a dilation that cannot be had: on GPUs, which nothing slows down, for any but 1.
+    """
+    point = run.points[0]
+    if is_on_nodes(point.fabric):
+        return on_nodes(point.hosts, vcpus=point.vcpus, memory_gb=point.memory_gb)
+    placed = place(
+        point.hosts,
+        vcpus=point.vcpus,
+        memory_gb=point.memory_gb,
+        host_count=point.host_count,
+        cores=sorted(os.sched_getaffinity(0)),
+        available_memory_bytes=psutil.virtual_memory().available,
+        dilation=plan.settings["dilation"],
+    )
+    return on_gpus(placed, point, gpus_here()) if point.devices == "gpu" else placed
+
+
+def on_gpus(placed: Placement, point: Point, gpus: Sequence[Gpu]) -> Placement:
+    """The placement with each worker's share of the GPUs; without any it is not measured, and stays as it is.
+
+    Raises ConfigError where time is dilated.
+    """
+    if gpus and placed.dilation != 1:
+        cores = len({core for host in placed.hosts for core in host.cores})
+        raise ConfigError(
+            "devices: gpu cannot be had in dilated time, which slows processors and links down and no GPU: "
+            f"{point.host_count} hosts of {point.vcpus} vCPU need {point.host_count * point.vcpus} cores of their own, "
+            f"and have {cores} (possible are dilation auto or 1, and fewer hosts or vcpus)"
+        )
+    return replace(placed, gpus=share_out(gpus, point.workers))
+
+
+def code_of(run: Run) -> list[str]:
+    """The files of ours that decide what the run measures."""
+    point = run.points[0]
+    worker = MODULES[worker_of(point.framework, point.strategy)]
+    return modules.measuring(worker, on_nodes=is_on_nodes(point.fabric))
+
+
+def members_of(run: Run) -> tuple[Member, ...]:
+    """The processes of the run's worker group."""
+    point = run.points[0]
+    return members(point.framework, point.strategy, point.workers, point.hosts)
+
+
+def check_placements(plan: Plan, run_ids: Iterable[str]) -> None:
+    """Raise ConfigError, naming the run, if one asks for a dilation or for a link that cannot be had here."""
+    for run_id in run_ids:
+        run = plan.run(run_id)
+        try:
+            here = placement(plan, run)
+            for link in links(plan, run):
+                check_queues(
+                    link,
+                    hosts=run.points[0].hosts,
+                    dilation=here.dilation,
+                    memory_bytes=psutil.virtual_memory().available,
+                )
+        except ConfigError as error:
+            raise ConfigError(f"{error}; asked for by {run_id}") from error
+
+
+def links(plan: Plan, run: Run) -> list[Link]:
+    """The links that a run will make, each once."""
+    found = [
+        Link(point.bandwidth_mbit, point.latency_ms or 0.0, point.loss_percent or 0.0)
+        for point in plan.measurable_points(run.id)
+        if point.bandwidth_mbit is not None
+    ]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,1 @@
+"""What the kernel is asked for: processes, namespaces, clocks, GPUs' shares."""

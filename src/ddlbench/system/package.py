@@ -1,0 +1,9 @@
+"""Where this package lies, for processes and containers that must import it too."""
+
+import sys
+from pathlib import Path
+
+
+def package_root() -> str:
+    """The folder from which `ddlbench` is imported."""
+    return str(Path(sys.modules["ddlbench"].__file__ or "").parent.parent)

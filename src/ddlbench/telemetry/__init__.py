@@ -1,0 +1,1 @@
+"""What each host does while it is measured: processors, memory, network counters, GPUs."""

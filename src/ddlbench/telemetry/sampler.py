@@ -1,0 +1,199 @@
+"""The sampler: one process that reads what each host of a run has counted, all in one pass, at regular moments.
+
+    python -m ddlbench.telemetry.sampler JOB       (JSON: see `telemetry.Telemetry`, which starts it)
+
+Its input is lines of JSON, each answered with one: `begin` and `end` of a repetition's timed steps, both of which are
+moments too. What was read is made sense of and written when a repetition has ended, and once a minute in a long one.
+Nothing pins it: the kernel puts it on whichever core has nothing to do, as hosts that wait for each other leave some.
+"""
+
+import gc
+import json
+import os
+import selectors
+import sys
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from ddlbench.errors import told_in_words
+from ddlbench.files import write_atomically
+from ddlbench.launch.gpus import GpuLoad, Gpus
+from ddlbench.telemetry.counters import Counted, Counters, Raw, parse
+from ddlbench.telemetry.load import Load
+from ddlbench.telemetry.series import as_parquet
+
+Message = dict[str, Any]
+_PART_S = 60.0  # of wall time: what a killed run loses at most
+
+
+class Sample(NamedTuple):
+    """One host at one moment."""
+
+    number: int  # of the pass
+    time_s: float
+    host: "Host"
+    counted: Raw | None
+    cpu_ns: int
+    memory_bytes: int
+    gpus: list[GpuLoad]
+    point: str | None
+    repetition: int | None
+
+
+class Host:
+    """A host: its processes, and the counters of its network namespace where that is its own."""
+
+    def __init__(self, told: Message) -> None:
+        self.name: str = told["name"]
+        self.role: str = told["role"]
+        self.gpu: str | None = told["gpu"]
+        self.load = Load(told["pids"])
+        self.counters: Counters | None = None
+        if told["has_machine"]:
+            self.counters = Counters(None)
+        elif told["namespace"] is not None:
+            namespace = os.open(told["namespace"], os.O_RDONLY | os.O_CLOEXEC)
+            self.counters = Counters(namespace)
+            os.close(namespace)
+
+
+class Sampler:
+    """The hosts of a run, and what was read of them and is not written yet."""
+
+    def __init__(self, job: Message) -> None:
+        self.job = job
+        self.hosts = [Host(told) for told in job["hosts"]]
+        self.gpus = Gpus() if job["on_gpus"] else None
+        self.dilation: float = job["about"]["dilation"]
+        self.interval_s = self.dilation / job["about"]["hertz"]
+        self.began = self.due = self.written = time.monotonic()
+        self.imported_s = time.process_time()
+        self.passes = 0
+        self.lasted_s: list[float] = []  # each pass
+        self.samples: list[Sample] = []
+        self.parts: list[Message] = []
+        self.before = len(list(Path(job["folder"]).glob("*.parquet")))  # of a sampler before this one
+        self.of_this: list[Message] = []  # the parts in which the repetition is
+        self.label: tuple[str | None, int | None] = (None, None)
+
+    def sample(self) -> list[Sample]:
+        """One pass over the hosts."""
+        gpus = self.gpus.read() if self.gpus else {}
+        taken = []
+        for host in self.hosts:
+            counted = host.counters.read() if host.counters else None
+            cpu_ns, memory_bytes = host.load.read()
+            time_s = self._host_time_s(time.monotonic())
+            own = [load for uuid, load in gpus.items() if host.gpu in (None, uuid)]
+            taken.append(Sample(self.passes, time_s, host, counted, cpu_ns, memory_bytes, own, *self.label))
+        self.passes += 1
+        self.lasted_s.append((taken[-1].time_s - taken[0].time_s) * self.dilation)
+        self.samples += taken
+        return taken
+
+    def tick(self) -> None:
+        """The next regular moment has come."""
+        self.sample()
+        now = time.monotonic()
+        self.due += self.interval_s * max(1, -((self.due - now) // self.interval_s))
+        if now - self.written > _PART_S:
+            self.write()
+
+    def obey(self, order: Message) -> Message:
+        """Do what the supervisor says."""
+        if order["do"] == "begin":
+            for host in self.hosts:
+                host.load.look_around()
+            self.label, self.of_this = (order["point"], order["repetition"]), []
+            self.due = time.monotonic() + self.interval_s
+            return self._edge(self.sample())
+        taken = self.sample()
+        self.label = (None, None)
+        self.write()
+        return {**self._edge(taken), "parts": self.of_this}
+
+    def write(self) -> None:
+        """Write what has been read as the next part."""
+        if self.samples:
+            path = Path(self.job["folder"]) / f"{self.before + len(self.parts):05}.parquet"
+            rows = [row for sample in self.samples for row in _rows(sample)]
+            content = as_parquet(rows, {**self.job["about"], **self.costs()})
+            write_atomically(path, content)
+            self.parts.append({"path": str(path), "sha256": sha256(content).hexdigest()})
+            self.of_this.append(self.parts[-1])
+            self.samples = []
+        self.written = time.monotonic()
+
+    def costs(self) -> Message:
+        """What sampling has taken so far, of one core, and how far apart the hosts of a pass are, in wall time."""
+        busy_s, lasted_s = time.process_time() - self.imported_s, time.monotonic() - self.began
+        return {
+            "sampler_start_s": round(self.imported_s, 6),
+            "sampler_cpu_s": round(busy_s, 6),
+            "sampler_core_percent": round(100 * busy_s / lasted_s, 4),
+            "passes": self.passes,
+            "pass_median_ms": round(1e3 * median(self.lasted_s), 4),
+            "pass_longest_ms": round(1e3 * max(self.lasted_s), 4),
+        }
+
+    def _host_time_s(self, moment: float) -> float:
+        return float(moment - self.job["clock"]) / self.dilation
+
+    def _edge(self, taken: list[Sample]) -> Message:
+        """What the hosts had counted at the beginning or end of a repetition's steps."""
+        counted = {each.host.name: _in_all(parse(each.counted)) for each in taken if each.counted}
+        return {"time_s": taken[0].time_s, "hosts": counted}
+
+
+def _rows(sample: Sample) -> Iterator[Message]:
+    """A row for each interface of the host; one row without any where hosts share theirs."""
+    counted = parse(sample.counted) if sample.counted else None
+    shared = {
+        "pass": sample.number,
+        "time_s": sample.time_s,
+        "host": sample.host.name,
+        "role": sample.host.role,
+        "point": sample.point,
+        "repetition": sample.repetition,
+        "cpu_s": sample.cpu_ns / 1e9,
+        "memory_bytes": sample.memory_bytes,
+        "gpu_percent": [gpu.percent for gpu in sample.gpus] or None,
+        "gpu_memory_bytes": [gpu.memory_bytes for gpu in sample.gpus] or None,
+    }
+    if counted is None:
+        yield shared
+        return
+    for interface, traffic in counted.interfaces.items():
+        yield {**shared, **_in_all(counted), "interface": interface, **traffic._asdict()}
+
+
+def _in_all(counted: Counted) -> Message:
+    return {name: value for name, value in counted._asdict().items() if name != "interfaces"}
+
+
+def main(job: Message) -> None:
+    """Sample until the supervisor closes our input; what has been read then is written."""
+    sampler = Sampler(job)
+    gc.freeze()  # what has been imported is no garbage; to look through it again and again takes milliseconds
+    with selectors.DefaultSelector() as selector:
+        selector.register(sys.stdin, selectors.EVENT_READ)
+        while True:
+            if not selector.select(max(0.0, sampler.due - time.monotonic())):
+                sampler.tick()
+                continue
+            line = sys.stdin.readline()
+            if not line:
+                break
+            print(json.dumps(sampler.obey(json.loads(line))), flush=True)
+    sampler.sample()
+    sampler.write()
+    print(json.dumps(sampler.costs()), flush=True)
+
+
+if __name__ == "__main__":
+    with told_in_words():
+        main(json.loads(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Workers that train with Horovod, on PyTorch or TensorFlow."""

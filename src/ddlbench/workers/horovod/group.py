@@ -1,0 +1,53 @@
+"""How a Horovod worker, of whatever framework, joins the others of its group over Gloo.
+
+Horovod's own launcher would start the workers by ssh and give each the variables that it finds the others with; here
+each process sets them itself, and the first worker serves the store in which Gloo's addresses are exchanged.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+from ddlbench.workers.common.channel import Message
+from ddlbench.workers.common.listener import await_listener
+
+CYCLE_MS = (
+    1.0  # Horovod's own: how often it looks for gradients, and asks the other workers whether they have them
+)
+
+
+@contextmanager
+def meeting(job: Message, number: int) -> Iterator[None]:
+    """What all workers have to be in to initialise Horovod, until each of them has: the `number`-th time, from 0.
+
+    Each time is a port of its own, so that nobody finds what an earlier one has left in its store.
+    """
+    host, first_port = job["rendezvous"].rsplit(":", 1)
+    port = int(first_port) + number
+    rank, size = job["rank"], job["world_size"]
+    os.environ |= {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": f"{job['timeout_s']:.0f}",
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(size),
+        "HOROVOD_LOCAL_RANK": "0",
+        "HOROVOD_LOCAL_SIZE": "1",
+        "HOROVOD_CROSS_RANK": str(rank),
+        "HOROVOD_CROSS_SIZE": str(size),
+        "HOROVOD_CYCLE_TIME": f"{CYCLE_MS * job['dilation']:g}",  # it is real time, which dilation stretches
+        "HOROVOD_HOSTNAME": f"h{rank}",  # not the machine's, which emulated hosts share
+    }
+    if rank > 0:
+        await_listener(f"{host}:{port}", job["timeout_s"])
+        yield
+        return
+    with RendezvousHTTPServer((host, port), RendezvousHandler, verbose=False) as store:
+        Thread(target=store.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        try:
+            yield
+        finally:
+            store.shutdown()

@@ -1,0 +1,98 @@
+"""A Horovod worker with TensorFlow: synchronous data-parallel training in a ring over Gloo, one point after another.
+
+    python -m ddlbench.workers.common.fork_server ddlbench.workers.horovod.tensorflow_worker
+
+It is told what to do over the control socket (see `channel`), as `tensorflow_worker` is, with whose loop it trains.
+Gradients are added up while TensorFlow computes others; for what Horovod does meanwhile see `horovod_torch_worker`.
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
+
+import horovod
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from ddlbench.workers.common.architectures import Shape
+from ddlbench.workers.common.channel import Message
+from ddlbench.workers.common.pace import Pace
+from ddlbench.workers.common.service import work
+from ddlbench.workers.horovod.group import meeting
+from ddlbench.workers.tensorflow.training import Learner, RingWorker, then
+
+
+class Model:
+    """A model of the group and the step that trains it, the same at all its points."""
+
+    def __init__(self, pace: Pace, name: str, shape: Shape) -> None:
+        self.pace = pace
+        self.learner = Learner(name, shape)
+        self.new_tape = paced_tape(pace) if pace.core_share < 1 else tf.GradientTape
+
+    def make_step(
+        self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
+    ) -> tf.Tensor:
+        """One step of synchronous SGD, or, not `together`, one on this worker alone; returns its loss."""
+        if (
+            not together
+        ):  # the graph of a step with the others is made, too, so that it is there when they train
+            self.step.get_concrete_function(images, labels, batch_size, together=True)
+        return self.step(images, labels, batch_size, together=together)
+
+    @tf.function
+    def step(self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool) -> tf.Tensor:
+        """The same as a graph, which TensorFlow makes for each size of a batch."""
+        with self.new_tape() as tape:
+            losses = self.learner.losses(images, labels)
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
+        if together:  # a share of the whole batch's mean loss from each
+            tape = hvd.DistributedGradientTape(tape, op=hvd.Sum)
+        gradients = tape.gradient(loss, self.learner.network.trainable_variables)
+        self.learner.descend(then(self.pace, self.pace.begin, gradients))
+        return tf.reduce_mean(losses)
+
+
+def paced_tape(pace: Pace) -> type[tf.GradientTape]:
+    """A tape each of whose gradients waits until the host's share of a core has made it."""
+
+    class PacedTape(tf.GradientTape):
+        def gradient(self, *arguments: object, **named: object) -> list[tf.Tensor]:
+            gradients = super().gradient(*arguments, **named)
+            return [then(pace, pace.keep, [each])[0] for each in gradients]
+
+    return PacedTape
+
+
+class Worker(RingWorker):
+    """One worker of the group."""
+
+    def __init__(self, job: Message) -> None:
+        super().__init__(job)
+        self.meetings = 0
+
+    def connect(self, command: Message) -> Message:
+        """Replace all connections, and make the models that will be measured: [name, image shape] each."""
+        self.point = None
+        if hvd.is_initialized():
+            hvd.shutdown()
+        for name, shape in command["models"]:
+            if (name, tuple(shape)) not in self.models:
+                self.models[name, tuple(shape)] = Model(self.pace, name, tuple(shape))
+        with meeting(self.job, self.meetings):
+            hvd.init()
+            self.widen()
+        self.meetings += 1
+        return {"event": "connected"}
+
+    def widen(self) -> None:
+        """Send as much as training will: on a slow link TCP's windows would take many steps to grow to that."""
+        largest = self.largest()
+        for _ in range(4):
+            hvd.allreduce(tf.zeros(4 * largest), op=hvd.Sum)
+
+
+def main(control: str, rank: int) -> None:
+    """Serve the supervisor at `control` as `rank` until it says stop."""
+    versions = {"horovod": horovod.__version__, "tensorflow": tf.__version__}
+    work(control, rank, Worker, lambda job: versions, reconnects=True)

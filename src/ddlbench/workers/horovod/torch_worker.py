@@ -1,0 +1,177 @@
+"""A Horovod worker with PyTorch: synchronous data-parallel training in a ring over Gloo, one point after another.
+
+    python -m ddlbench.workers.common.fork_server ddlbench.workers.horovod.torch_worker
+
+It is told what to do over the control socket (see `channel`), as `torch_worker` is. Gradients are added up while the
+backward pass computes those before them. Horovod's thread looks for them once in a cycle and talks to the other workers
+each time, also when nobody trains: between hosts without latency that is 2 to 5 Mbit/s and a tenth of a core. Who waits
+for sums does not sleep but yields its core, which telemetry shows as work.
+"""
+
+import sys
+import time
+
+import horovod
+import horovod.torch as hvd
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from ddlbench.workers.common.channel import Message
+from ddlbench.workers.common.pace import Pace
+from ddlbench.workers.common.service import work
+from ddlbench.workers.horovod.group import meeting
+from ddlbench.workers.torch.memory import refuse_what_cannot_fit
+from ddlbench.workers.torch.models import MODELS
+from ddlbench.workers.torch.training import RingWorker, Share
+
+
+class Model:
+    """A network and the optimizer that adds up its gradients over all ranks, for all points that have it."""
+
+    def __init__(self, name: str, shape: tuple[int, ...], pace: Pace) -> None:
+        self.network = MODELS[name](shape)  # type: ignore[arg-type]
+        self.first_gradient_s = 0.0
+        parameters = list(self.network.parameters())
+        if pace.core_share < 1:  # what is summed has been computed on the host's own share of a core
+            for parameter in parameters:
+                parameter.register_post_accumulate_grad_hook(lambda _: pace.keep())
+        parameters[-1].register_post_accumulate_grad_hook(self.note_time)  # the backward pass begins there
+        self.optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(parameters), named_parameters=self.network.named_parameters()
+        )
+
+    def note_time(self, _: torch.Tensor) -> None:
+        """A step's first gradient is there."""
+        self.first_gradient_s = time.perf_counter()
+
+
+class Point:
+    """What is measured now: a model with fresh parameters, and the batches of this rank."""
+
+    def __init__(self, worker: "Worker", point: Message, seed: int) -> None:
+        self.pace = worker.pace
+        self.model = worker.models[point["model"], tuple(point["image_shape"])]
+        self.network: nn.Module = self.model.network
+        self.optimizer = self.model.optimizer
+        for group in self.optimizer.param_groups:
+            group.update(lr=point["learning_rate"], momentum=point["momentum"])
+        self.share = Share(worker.job, point, seed, self.network)
+        # Horovod averages over ranks; where shares differ by one image, this keeps the mean over the whole batch.
+        self.weight = self.share.size * worker.job["world_size"] / point["batch_size"]
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Set parameters, optimizer and the order of images to what the seed says, on every rank by itself."""
+        self.share.start_again()
+        self.optimizer.state.clear()
+
+    def loss(self) -> torch.Tensor:
+        """The loss of this rank's share of the next batch."""
+        images, labels = self.share.batch()
+        self.optimizer.zero_grad()
+        return cross_entropy(self.network(images), labels)
+
+    def try_step(self) -> None:
+        """A step on this rank alone: gradients that are not the parameters' own yet wake nobody."""
+        parameters = list(self.network.parameters())
+        for parameter, gradient in zip(parameters, torch.autograd.grad(self.loss(), parameters), strict=True):
+            parameter.grad = gradient
+        self.descend()
+
+    def descend(self) -> None:
+        """Take the optimizer's step with the gradients that there are."""
+        with self.optimizer.skip_synchronize():
+            self.optimizer.step()
+
+    def train(self, steps: int) -> Message:
+        """Time `steps` steps, each from its start to its end on this rank, in milliseconds of wall clock.
+
+        Communication is from the first gradient of a step to the last sum, the most of it during the backward pass.
+        """
+        loss = torch.tensor(float("nan"))
+        times: list[tuple[float, ...]] = []
+        self.pace.begin()
+        for _ in range(steps):
+            started = time.perf_counter()
+            loss = self.loss()
+            forward = time.perf_counter()
+            (loss if self.weight == 1.0 else loss * self.weight).backward()
+            backward = time.perf_counter()
+            self.optimizer.synchronize()
+            summed = time.perf_counter()
+            self.pace.begin()
+            self.descend()
+            times.append(
+                (
+                    time.perf_counter() - started,
+                    forward - started,
+                    backward - forward,
+                    summed - self.model.first_gradient_s,
+                )
+            )
+        of_steps = np.array(times) * 1e3
+        _, forward_ms, backward_ms, communication_ms = of_steps.mean(axis=0)
+        return {
+            "step_times_ms": [of_steps[:, 0].tolist()],
+            "train_loss": loss.item(),
+            "forward_ms": forward_ms,
+            "backward_ms": backward_ms,
+            "communication_ms": communication_ms,
+        }
+
+
+class Worker(RingWorker):
+    """One rank of the worker group."""
+
+    def __init__(self, job: Message) -> None:
+        super().__init__(job)
+        self.meetings = 0
+        self.models: dict[tuple[str, tuple[int, ...]], Model] = {}
+        self.pace = Pace(job["core_share"])
+        torch.set_num_threads(job["threads"])
+
+    def connect(self, command: Message) -> Message:
+        """Replace all connections, and make the models that will be measured: [name, image shape] each."""
+        self.point = None
+        if hvd.is_initialized():
+            hvd.shutdown()
+        with meeting(self.job, self.meetings):
+            hvd.init()
+            hvd.barrier()
+        self.meetings += 1
+        for name, shape in command["models"]:
+            if (name, tuple(shape)) not in self.models:
+                self.models[name, tuple(shape)] = Model(name, tuple(shape), self.pace)
+        self.widen()
+        return {"event": "connected"}
+
+    def widen(self) -> None:
+        """Let TCP's windows grow to what training needs: on a slow link that would take them many steps."""
+        largest = max(
+            sum(each.numel() for each in model.network.parameters()) for model in self.models.values()
+        )
+        for _ in range(4):
+            hvd.allreduce_(torch.zeros(4 * largest))
+
+    def take_point(self, command: Message) -> nn.Module:
+        """Take a point and try a step of it."""
+        refuse_what_cannot_fit(command["point"], self.job["world_size"])
+        point = Point(self, command["point"], command["seed"])
+        try:
+            point.try_step()
+        finally:
+            point.optimizer.zero_grad()
+        self.point = point
+        return point.network
+
+
+def main(control: str, rank: int) -> None:
+    """Serve the supervisor at `control` as `rank` until it says stop."""
+    versions = {"horovod": horovod.__version__, "torch": torch.__version__}
+    work(control, rank, Worker, lambda job: versions, reconnects=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

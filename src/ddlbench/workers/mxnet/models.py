@@ -1,0 +1,104 @@
+"""The models of the studies in MXNet (Gluon), for images [n, c, h, w]."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+from mxnet.gluon import HybridBlock, nn
+
+from ddlbench.workers.common.architectures import (
+    AdaptiveAveragePool,
+    BatchNorm,
+    Conv,
+    Dense,
+    Dropout,
+    Flatten,
+    Layer,
+    Layers,
+    MaxPool,
+    ReLU,
+    Residual,
+    Shape,
+    layers,
+)
+
+
+class Sum(HybridBlock):
+    """A residual: what its body and its shortcut make of the same input."""
+
+    def __init__(self, body: HybridBlock, shortcut: HybridBlock) -> None:
+        super().__init__()
+        self.body, self.shortcut = body, shortcut
+
+    def hybrid_forward(self, F: Any, inputs: Any) -> Any:  # noqa: N803 - Gluon's name
+        return self.body(inputs) + self.shortcut(inputs)
+
+
+class AveragePoolTo(HybridBlock):
+    """Adaptive average pooling, which Gluon has as an operator only."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def hybrid_forward(self, F: Any, images: Any) -> Any:  # noqa: N803 - Gluon's name
+        return F.contrib.AdaptiveAvgPooling2D(images, output_size=self.size)
+
+
+def build(name: str, shape: Shape, *, dropout: bool = False) -> HybridBlock:
+    """The model `name` for images of `shape`, its weights zero; its trained parameters are in the canonical order."""
+    model = sequence(layers(name, shape, dropout=dropout))
+    model.initialize(mx.init.Zero())
+    return model
+
+
+def sequence(layers: Layers) -> HybridBlock:
+    """Layers one after another."""
+    block = nn.HybridSequential()
+    block.add(*map(part, layers))
+    return block
+
+
+def part(layer: Layer) -> HybridBlock:
+    """A layer in Gluon's words."""
+    match layer:
+        case Conv(inputs, outputs, kernel, stride, padding, bias):
+            return nn.Conv2D(outputs, kernel, stride, padding, use_bias=bias, in_channels=inputs)
+        case BatchNorm(channels, epsilon, momentum):
+            return nn.BatchNorm(epsilon=epsilon, momentum=momentum, in_channels=channels)
+        case ReLU():
+            return nn.Activation("relu")
+        case MaxPool(kernel, stride, padding):
+            return nn.MaxPool2D(kernel, stride, padding)
+        case AdaptiveAveragePool(size):
+            return AveragePoolTo(size)
+        case Flatten():
+            return nn.Flatten()
+        case Dense(inputs, outputs):
+            return nn.Dense(outputs, in_units=inputs)
+        case Dropout(rate):
+            return nn.Dropout(rate)
+        case Residual(body, shortcut):
+            return Sum(sequence(body), sequence(shortcut))
+
+
+def trained_parameters(model: HybridBlock) -> list[Any]:
+    """A model's parameters that have a gradient, in the canonical order."""
+    return [each for each in model.collect_params().values() if each.grad_req != "null"]
+
+
+def load(model: HybridBlock, arrays: Iterable[np.ndarray]) -> None:
+    """Give a model its parameters, in the canonical order, and running statistics of a model that has seen nothing."""
+    for parameter, array in zip(trained_parameters(model), arrays, strict=True):
+        parameter.set_data(
+            mx.nd.array(array)
+        )  # by way of an array of its own: oneDNN may have reordered the old
+    for name, parameter in model.collect_params(".*running_(mean|var)").items():
+        fresh = mx.nd.ones if name.endswith("var") else mx.nd.zeros
+        parameter.set_data(fresh(parameter.shape))
+
+
+def dump(model: HybridBlock) -> list[np.ndarray]:
+    """A model's parameters now, in the canonical order and layout."""
+    return [parameter.data(parameter.list_ctx()[0]).asnumpy() for parameter in trained_parameters(model)]

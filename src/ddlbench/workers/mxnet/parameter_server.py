@@ -1,0 +1,90 @@
+"""MXNet's parameter server (ps-lite): the workers, the scheduler by which they find the server, and the server.
+
+    python -m ddlbench.workers.common.fork_server ddlbench.workers.mxnet.parameter_server
+
+All are told what to do over the control socket (see `channel`). Scheduler and server do what the workers ask of them
+over ps-lite, in MXNet's own loop, and answer our commands from a thread of their own. There is one server, so it holds
+every array whole; MXNET_KVSTORE_BIGARRAY_BOUND, above which arrays are divided among servers, changes nothing. Where
+its host shares a core, the server is not kept to its share: there is no moment between its computing and its sending.
+"""
+
+import os
+import sys
+import threading
+from importlib import import_module
+from importlib.metadata import distributions
+
+from ddlbench.workers.common.channel import Channel, Message
+from ddlbench.workers.common.service import say_ready, serve
+
+# MXNet takes 1 s of a core to import, once for all members where it may be forked. Processes that are forked from one
+# which has imported it use OpenMP in its own operators no more; where they have several threads, each imports it anew.
+# So they do with its builds for GPUs (mxnet-cu112): CUDA, if the import starts it, does not survive a fork.
+if os.environ.get("OMP_NUM_THREADS") == "1" and any(distributions(name="mxnet")):
+    import_module("mxnet")
+
+
+def variables(job: Message) -> dict[str, str]:
+    """What ps-lite is told by: environment variables.
+
+    They are set after the import of MXNet, which would not return in a process whose role is not `worker`.
+    """
+    (scheduler,) = job["cluster"]["scheduler"]
+    host, port = scheduler.rsplit(":", 1)
+    return {
+        "DMLC_ROLE": job["role"],
+        "DMLC_PS_ROOT_URI": host,
+        "DMLC_PS_ROOT_PORT": port,
+        "DMLC_NUM_WORKER": str(job["world_size"]),
+        "DMLC_NUM_SERVER": str(len(job["cluster"]["server"])),
+        "DMLC_NODE_HOST": job["address"],
+        "PORT": job["cluster"][job["role"]][job["index"]].rsplit(":", 1)[1],
+    }
+
+
+def keep_to_own_cores() -> None:
+    """Have all threads on this host's cores: MXNet starts some while it is forked, before the cores are chosen."""
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), os.sched_getaffinity(0))
+
+
+def serve_workers(channel: Channel) -> None:
+    """Be what DMLC_ROLE says, scheduler or server, and answer the supervisor meanwhile."""
+    import mxnet
+
+    def end(error: "sys.UnraisableHookArgs") -> None:
+        sys.__unraisablehook__(error)
+        os._exit(1)
+
+    sys.unraisablehook = end  # what fails in the server's optimizer is in a callback: Python would go on
+    answers = {
+        "connect": {"event": "connected"},
+        "prepare": {"event": "prepared", "fits": True},
+        "train": {"event": "trained", "step_times_ms": []},
+        "conclude": {"event": "concluded"},
+    }
+    commands = {do: lambda _, answer=answer: answer for do, answer in answers.items()}
+    say_ready(channel, {"mxnet": mxnet.__version__}, reconnects=False)
+    threading.Thread(target=serve, args=(channel, commands), daemon=True).start()
+    mxnet.kvstore.KVStoreServer(mxnet.kv.create("dist")).run()
+
+
+def main(control: str, rank: int) -> None:
+    """Serve the supervisor at `control` as `rank` until it says stop."""
+    channel = Channel(control, rank)
+    job = channel.receive()
+    # Threads of OpenMP that wait would keep the cores busy that MXNet's engine, ps-lite and the server on the last
+    # host need: with two threads on two cores a step of mlp took 72 ms, and takes 4 ms.
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    from ddlbench.workers.mxnet.worker import work  # imports MXNet, and so comes before its variables
+
+    keep_to_own_cores()
+    os.environ.update(variables(job))
+    if job["role"] == "worker":
+        work(channel, job)
+    else:
+        serve_workers(channel)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

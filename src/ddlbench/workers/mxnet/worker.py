@@ -1,0 +1,285 @@
+"""An MXNet worker: data-parallel training through a kvstore, whose server has the optimizer.
+
+It is told what to do over the control socket (see `channel`):
+    connect  make the models and their arrays at the server, while the links are open
+    prepare  take a point: fresh parameters, its batches; a step without the server shows whether it fits
+    train    some steps, each timed
+    conclude hash the parameters and, if asked, evaluate the test set
+    stop
+
+A step pushes each parameter's gradient and pulls the parameter back, as gluon.Trainer does, which itself is for one
+model a group only: its keys are 0, 1, 2 in each. MXNet's engine begins to push the last layers' gradients while it
+computes those of the first; so a step has no parts to be timed by themselves, and is over when the engine is idle.
+
+On a GPU all arrays of this module are there, as it is MXNet's current context while commands are carried out.
+"""
+
+import hashlib
+import math
+import os
+import resource
+import time
+from collections.abc import Iterable
+from functools import cache
+
+import mxnet as mx
+import numpy as np
+
+from ddlbench.workers.common.architectures import Shape, initial, layers
+from ddlbench.workers.common.batches import batches_of, share_of
+from ddlbench.workers.common.channel import Channel, Message
+from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu
+from ddlbench.workers.common.pace import Pace
+from ddlbench.workers.common.service import commands_of, say_ready, serve
+from ddlbench.workers.mxnet.models import build, dump, load, sequence, trained_parameters
+from ddlbench.workers.mxnet.optimizer import FreshSGD
+
+KVSTORES = {  # strategy -> MXNet's name of it; with one device a worker, the first two do the same
+    "parameter_server_sync": "dist_sync",
+    "parameter_server_device_sync": "dist_device_sync",
+    "parameter_server_async": "dist_async",
+}
+_WIDENING = 4  # round trips of all parameters
+_SIGNS = ("allocate", "out of memory", "cudaMalloc")  # memory is too small, the host's or the GPU's
+cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+
+class Model:
+    """A model of the group, and the keys of its parameters at the server."""
+
+    def __init__(self, store: mx.kv.KVStore, name: str, shape: Shape, first_key: int) -> None:
+        self.store, self.name, self.shape = store, name, shape
+        self.network = build(name, shape)
+        self.forget()
+        self.parameters = trained_parameters(self.network)
+        self.try_out(2)  # what fails here fails for another reason than memory
+        self.keys = range(first_key, first_key + len(self.parameters))
+        for key, parameter in zip(self.keys, self.parameters, strict=True):
+            store.init(key, parameter.data())
+
+    def forward_backward(self, images: np.ndarray, labels: np.ndarray, divisor: int) -> mx.nd.NDArray:
+        """Compute the gradients of the sum of losses by `divisor`; returns the losses, image by image."""
+        with mx.autograd.record():
+            losses = cross_entropy(self.network(mx.nd.array(images)), mx.nd.array(labels))
+        losses.backward(mx.nd.full(len(labels), 1 / divisor))
+        return losses
+
+    @cache  # noqa: B019 - models live as long as the process
+    def fits(self, images: int) -> bool:
+        """Whether a step of so many images finds memory, tried in a process of its own: MXNet may crash where not.
+
+        CUDA does not survive a fork; but where a GPU's memory is too small, MXNet says so and goes on.
+        """
+        if mx.current_context().device_type == "gpu":
+            return self.is_tried(images)
+        process = os.fork()
+        if process == 0:
+            os._exit(not self.is_tried(images))
+        _, status = os.waitpid(process, 0)
+        return status == 0
+
+    def is_tried(self, images: int) -> bool:
+        """Try a step of so many images; False where MXNet could not allocate its memory."""
+        try:
+            self.try_out(images)
+        except (mx.MXNetError, MemoryError) as error:
+            print(f"{self.name}, {images} images: {error}", flush=True)
+            return not any(sign in str(error) for sign in _SIGNS)
+        return True
+
+    def try_out(self, images: int) -> None:
+        """Compute the gradients of so many empty images."""
+        height, width, channels = self.shape
+        empty = np.zeros((images, channels, height, width), np.float32)
+        self.forward_backward(empty, np.zeros(images), images)
+        mx.nd.waitall()
+
+    def forget(self) -> None:
+        """Give back the memory that MXNet keeps for activations of the next batch."""
+        self.network.hybridize(static_alloc=True, static_shape=True)
+
+    @property
+    def parameter_count(self) -> int:
+        """Numbers that are trained."""
+        return count(self.parameters)
+
+    def load(self, seed: int) -> None:
+        """Set the parameters here to what the seed says."""
+        load(self.network, initial(self.name, self.shape, seed))
+
+    def push_and_pull(self) -> None:
+        """Give the server the gradients, and take the parameters that it makes of them; the first layers are urgent."""
+        for place, (key, parameter) in enumerate(zip(self.keys, self.parameters, strict=True)):
+            self.store.pushpull(key, parameter.grad(), out=parameter.data(), priority=-place)
+
+    def pull(self) -> None:
+        """Take the parameters as the server has them."""
+        for key, parameter in zip(self.keys, self.parameters, strict=True):
+            self.store.pull(key, out=parameter.data())
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all parameters' bytes."""
+        digest = hashlib.sha256()
+        for parameter in dump(self.network):
+            digest.update(parameter.tobytes())
+        return digest.hexdigest()
+
+
+class Worker:
+    """Computes gradients of its share of each batch."""
+
+    def __init__(self, job: Message) -> None:
+        self.index: int = job["index"]
+        self.world_size: int = job["world_size"]
+        self.paths: dict[str, str] = job["datasets"]
+        self.is_synchronous = job["strategy"] != "parameter_server_async"
+        self.pace = Pace(job["core_share"], time.process_time)  # the engine computes in threads of its own
+        self.store = mx.kv.create(KVSTORES[job["strategy"]])
+        self.models: dict[tuple[str, Shape], Model] = {}
+
+    def connect(self, command: Message) -> Message:
+        """Make the models, and let TCP's windows grow to what they need: on a slow link that would take many steps."""
+        key = 0
+        for name, shape in command["models"]:
+            if can_be_held(name, tuple(shape), self.world_size):
+                model = self.models[name, tuple(shape)] = Model(self.store, name, tuple(shape), key)
+                key = model.keys.stop
+        self.set_optimizer(mx.optimizer.SGD(learning_rate=0.0))
+        for model in sorted(self.models.values(), key=lambda model: model.parameter_count)[-1:]:
+            for _ in range(_WIDENING):
+                model.push_and_pull()
+                mx.nd.waitall()
+        return {"event": "connected"}
+
+    def set_optimizer(self, optimizer: mx.optimizer.Optimizer) -> None:
+        """Give the server its optimizer, before any worker pushes."""
+        if self.index == 0:
+            self.store.set_optimizer(optimizer)
+        self.store._barrier()
+
+    def prepare(self, command: Message) -> Message:
+        """Take a point; a step of it without the server warms caches and tells whether it fits into memory."""
+        self.point, self.seed = command["point"], command["seed"]
+        share = share_of(self.point["batch_size"], self.index, self.world_size)
+        self.images = share.stop - share.start
+        for each in self.models.values():
+            each.forget()
+        model = self.models.get((self.point["model"], tuple(self.point["image_shape"])))
+        if model is None or not model.fits(self.images):
+            return {"event": "prepared", "fits": False}
+        self.model = model
+        self.batches = batches_of(
+            self.point, self.paths, seed=self.seed, rank=self.index, world_size=self.world_size, layout="nchw"
+        )
+        # The server adds up, which makes the mean over the whole batch; alone, a worker's gradients are its own mean.
+        self.divisor = self.point["batch_size"] if self.is_synchronous else self.images
+        self.is_fresh = False
+        self.model.load(self.seed)
+        self.forward_backward()
+        mx.nd.waitall()
+        return {"event": "prepared", "fits": True, "parameter_count": self.model.parameter_count}
+
+    def start_again(self) -> None:
+        """Set parameters, optimizer and the order of images to what the seed says, at the server too."""
+        self.model.load(self.seed)
+        self.batches.start_again()
+        self.set_optimizer(
+            FreshSGD(
+                self.model.name,
+                self.model.shape,
+                self.seed,
+                self.model.keys.start,
+                learning_rate=self.point["learning_rate"],
+                momentum=self.point["momentum"],
+            )
+        )
+        self.is_fresh = True
+
+    def train(self, command: Message) -> Message:
+        """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
+        if command["from_fresh"] or not self.is_fresh:
+            self.start_again()
+        mx.nd.waitall()
+        step_times_ms: list[float] = []
+        for _ in range(command["steps"]):
+            started = time.perf_counter()
+            losses = self.step()
+            step_times_ms.append((time.perf_counter() - started) * 1e3)
+        return {
+            "event": "trained",
+            "step_times_ms": [step_times_ms],
+            "train_loss": losses.mean().asscalar().item(),
+        }
+
+    def step(self) -> mx.nd.NDArray:
+        """One step of SGD; returns this worker's losses, image by image.
+
+        On a host that shares its core, nothing is sent before all is computed: how long that took is seen then only.
+        """
+        self.pace.begin()
+        losses = self.forward_backward()
+        if self.pace.core_share < 1:
+            mx.nd.waitall()
+            self.pace.keep()
+        self.model.push_and_pull()
+        mx.nd.waitall()
+        return losses
+
+    def forward_backward(self) -> mx.nd.NDArray:
+        """Compute the gradients of the next batch; returns this worker's losses, image by image."""
+        return self.model.forward_backward(*next(self.batches), self.divisor)
+
+    def conclude(self, command: Message) -> Message:
+        """Hash the parameters of the last step; worker 0 pulls what is there now, to test and save it if asked."""
+        concluded = {"event": "concluded", "parameters_sha256": self.model.fingerprint()}
+        if self.index == 0:
+            self.model.pull()
+            if command["evaluate"]:
+                concluded |= self.evaluate()
+            if command["save_to"]:
+                np.savez(command["save_to"], *dump(self.model.network))
+        return concluded
+
+    def evaluate(self) -> Message:
+        """Mean negative log-likelihood and accuracy over the test images, as many at a time as fit in training."""
+        loss, right, total = 0.0, 0, 0
+        for images, labels in self.batches.test_parts(self.images):
+            outputs = self.model.network(mx.nd.array(images))
+            loss += cross_entropy(outputs, mx.nd.array(labels)).sum().asscalar().item()
+            right += int((outputs.asnumpy().argmax(1) == labels).sum())
+            total += len(labels)
+        return {"test_loss": loss / total, "test_accuracy_percent": 100 * right / total}
+
+
+def can_be_held(name: str, shape: Shape, workers: int) -> bool:
+    """Whether a host has the memory for what a server holds of a model, being as large as the workers' hosts.
+
+    That is the parameters, the sum of gradients, momentum, fresh parameters, and what each worker has sent.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    held = 4 * count(trained_parameters(sequence(layers(name, shape)))) * (4 + workers)
+    return limit == resource.RLIM_INFINITY or held < limit
+
+
+def count(parameters: Iterable[mx.gluon.Parameter]) -> int:
+    """How many numbers there are in parameters."""
+    return sum(math.prod(parameter.shape) for parameter in parameters)
+
+
+def why_not(job: Message) -> str | None:
+    """Why this worker cannot compute on what its job says; None where it can."""
+    if not on_gpu(job):
+        return None
+    if not mx.runtime.Features().is_enabled("CUDA"):
+        return not_built_for_gpus("MXNet", mx.__version__, "mxnet")
+    return None if mx.context.num_gpus() else no_gpu_found(f"MXNet {mx.__version__}", "CUDA 11.2")
+
+
+def work(channel: Channel, job: Message) -> None:
+    """Be a worker until the supervisor says stop."""
+    if why := why_not(job):
+        channel.refuse(why)
+    with mx.gpu(0) if on_gpu(job) else mx.cpu():
+        worker = Worker(job)
+        say_ready(channel, {"mxnet": mx.__version__}, reconnects=False)
+        serve(channel, commands_of(worker))

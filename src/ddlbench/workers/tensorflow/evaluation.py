@@ -1,0 +1,40 @@
+"""What a TensorFlow model has learnt: its loss and accuracy on the test images, and the hash of its parameters."""
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from ddlbench.workers.common.batches import Batches
+from ddlbench.workers.common.channel import Message
+
+_PART = 100  # images at once: of large ones more would not fit
+
+
+def evaluation(
+    network: keras.Model, batches: Batches, strategy: tf.distribute.Strategy | None = None
+) -> Message:
+    """Mean negative log-likelihood and accuracy over the test images.
+
+    It runs as a replica of a mirrored `strategy`, which sees its own statistics of a batch normalisation; from
+    outside TensorFlow would ask all others for theirs.
+    """
+    run = strategy.run if strategy else lambda call, arguments, named: call(*arguments, **named)
+    loss, right, total = 0.0, 0, 0
+    for images, labels in batches.test_parts(_PART):
+        outputs = run(network, (tf.convert_to_tensor(images),), {"training": False})
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
+        loss += float(tf.reduce_sum(losses))
+        right += int(np.sum(np.argmax(outputs, axis=1) == labels))
+        total += len(labels)
+    return {"test_loss": loss / total, "test_accuracy_percent": 100 * right / total}
+
+
+def fingerprint(parameters: Iterable[np.ndarray]) -> str:
+    """SHA-256 of all parameters' bytes."""
+    digest = hashlib.sha256()
+    for parameter in parameters:
+        digest.update(parameter.tobytes())
+    return digest.hexdigest()

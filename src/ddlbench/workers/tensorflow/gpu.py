@@ -1,0 +1,50 @@
+"""The GPU of a TensorFlow worker: whether it can be used, how much of its memory is the worker's, and its libraries."""
+
+import tensorflow as tf
+
+from ddlbench.workers.common.channel import Message
+from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu, shared_memory_bytes
+
+
+def why_not(job: Message) -> str | None:
+    """Why this member cannot compute on what its job says; None where it can."""
+    if not on_gpu(job) or tf.config.list_physical_devices("GPU"):
+        return None
+    if not tf.test.is_built_with_cuda():
+        return not_built_for_gpus("TensorFlow", tf.__version__, "tensorflow")
+    return no_gpu_found(
+        f"TensorFlow {tf.__version__}", f"CUDA {tf.sysconfig.get_build_info()['cuda_version']}"
+    )
+
+
+def choose(job: Message) -> None:
+    """See a GPU only where this member computes on one, and fill it no further than its share, or as it is needed."""
+    if not on_gpu(job):
+        tf.config.set_visible_devices([], "GPU")
+        return
+    (gpu, *_) = tf.config.list_physical_devices("GPU")
+    tf.config.set_visible_devices([gpu], "GPU")
+    if limit := shared_memory_bytes(job):
+        configuration = tf.config.LogicalDeviceConfiguration(memory_limit=limit >> 20)  # in MiB
+        tf.config.set_logical_device_configuration(gpu, [configuration])
+    else:
+        tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def options(job: Message) -> tf.compat.v1.GPUOptions:
+    """The same for a `tf.distribute.Server`."""
+    if not (limit := shared_memory_bytes(job)):
+        return tf.compat.v1.GPUOptions(allow_growth=True)
+    virtual = tf.compat.v1.GPUOptions.Experimental.VirtualDevices(memory_limit_mb=[limit >> 20])
+    return tf.compat.v1.GPUOptions(
+        experimental=tf.compat.v1.GPUOptions.Experimental(virtual_devices=[virtual])
+    )
+
+
+def versions(job: Message) -> dict[str, str]:
+    """TensorFlow's version, and on a GPU those of the libraries that it is built for; NCCL's it does not tell."""
+    found = {"tensorflow": tf.__version__}
+    if on_gpu(job):
+        built = tf.sysconfig.get_build_info()
+        found |= {"cuda": str(built["cuda_version"]), "cudnn": str(built["cudnn_version"])}
+    return found

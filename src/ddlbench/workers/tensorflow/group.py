@@ -1,0 +1,86 @@
+"""How a TensorFlow process joins its group: on which devices, with how many threads, at which addresses, and in how
+much memory."""
+
+import ctypes
+
+import tensorflow as tf
+
+from ddlbench.workers.common.channel import Message
+from ddlbench.workers.common.devices import on_gpu
+from ddlbench.workers.common.memory import activation_bytes, parameter_bytes, refuse
+from ddlbench.workers.tensorflow.gpu import choose, options
+
+_STACK_BYTES = 1 << 20
+_M_ARENA_MAX = -8  # of glibc's malloc.h
+_PARAMETERS, _ACTIVATIONS = 15, 5  # how many times a step has them in memory, as measured
+_SIGNS = ("could not create a primitive", "could not execute a primitive")  # oneDNN has no memory
+
+
+def spare_memory() -> None:
+    """Have TensorFlow's hundred threads take little: stacks of 1 MiB, of which the kernel counts 8 MiB as ours, and one
+    heap for all, as what a thread has freed in a heap of its own is lost to the others.
+
+    With a heap for each, AlexNet's workers took 3.7 to 4.1 GB after some repetitions; so it is 3.5 to 3.9.
+    """
+    c_library = ctypes.CDLL(None, use_errno=True)
+    attributes = ctypes.create_string_buffer(64)  # pthread_attr_t has 56
+    c_library.pthread_attr_init(attributes)
+    c_library.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
+    c_library.pthread_setattr_default_np(attributes)
+    c_library.mallopt(_M_ARENA_MAX, 1)
+
+
+def refuse_what_cannot_fit(point: Message, world_size: int, used_bytes: int) -> None:
+    """Raise MemoryError where a step is likely to need more than this process may have, of which `used_bytes` are gone.
+
+    To find out by trying is no way: when oneDNN has no memory the process crashes.
+    """
+    name, shape = point["model"], tuple(point["image_shape"])
+    images = -(-point["batch_size"] // world_size)
+    step = _PARAMETERS * parameter_bytes(name, shape) + _ACTIVATIONS * activation_bytes(name, shape, images)
+    refuse(used_bytes + step, "TensorFlow and a step take")
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether the framework could not get memory; it has several ways to say so."""
+    return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)) or any(
+        sign in str(error) for sign in _SIGNS
+    )
+
+
+def use(job: Message) -> None:
+    """Compute on the job's devices and with its threads; TensorFlow has started none before."""
+    spare_memory()
+    choose(job)
+    tf.config.threading.set_intra_op_parallelism_threads(job["threads"])
+    tf.config.threading.set_inter_op_parallelism_threads(job["threads"])
+
+
+def threads(job: Message) -> tf.compat.v1.ConfigProto:
+    """The same for a `tf.distribute.Server`, with as many threads that wait as TensorFlow's tutorial says it needs.
+
+    With fewer a server hangs: what waits for another's tensors holds the thread that would answer it.
+    """
+    return tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=job["threads"],
+        inter_op_parallelism_threads=max(job["threads"], job["world_size"] + 1),
+        **({"gpu_options": options(job)} if on_gpu(job) else {"device_count": {"GPU": 0}}),
+    )
+
+
+def resolver(job: Message, *roles: str) -> tf.distribute.cluster_resolver.ClusterResolver:
+    """Who is who among the processes of these roles, by the addresses of their hosts, and which one we are."""
+    return tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({role: job["cluster"][role] for role in roles}),
+        task_type=job["role"],
+        task_id=job["index"],
+        rpc_layer="grpc",
+        num_accelerators={"GPU": 1} if on_gpu(job) else None,  # it does not look for itself
+    )
+
+
+def start_server(job: Message) -> tf.distribute.Server:
+    """TensorFlow's server in this process, which does as those that connect to it say."""
+    spare_memory()
+    cluster = tf.train.ClusterSpec(job["cluster"])
+    return tf.distribute.Server(cluster, job["role"], job["index"], protocol="grpc", config=threads(job))

@@ -1,0 +1,126 @@
+"""A TensorFlow worker: synchronous data-parallel training (MultiWorkerMirroredStrategy) in a ring over gRPC, or NCCL.
+
+    python -m ddlbench.workers.common.fork_server ddlbench.workers.tensorflow.ring_allreduce
+
+It is told what to do over the control socket (see `channel`):
+    connect  make the models, all workers alike, while the links are open
+    prepare  take a point: fresh parameters, its batches; a step without communication shows whether it fits
+    train    some steps, each timed
+    conclude hash the parameters and, if asked, evaluate the test set
+    stop
+
+The loop is our own: Keras' `fit` takes a tenth to a third longer with small models, and times no steps. TensorFlow
+sends all gradients as one, as is its default, and so begins when the backward pass has ended; nothing overlaps.
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
+
+import tensorflow as tf
+
+from ddlbench.workers.common.architectures import Shape
+from ddlbench.workers.common.channel import Message
+from ddlbench.workers.common.devices import on_gpu
+from ddlbench.workers.common.memory import used_bytes
+from ddlbench.workers.common.pace import Pace
+from ddlbench.workers.common.service import work
+from ddlbench.workers.tensorflow.gpu import versions, why_not
+from ddlbench.workers.tensorflow.group import resolver
+from ddlbench.workers.tensorflow.training import Learner, RingWorker, then
+
+
+class Model:
+    """A model of the group and the step that trains it, the same at all its points."""
+
+    def __init__(self, strategy: tf.distribute.Strategy, pace: Pace, name: str, shape: Shape) -> None:
+        self.strategy, self.pace = strategy, pace
+        with strategy.scope():
+            self.learner = Learner(name, shape)
+
+    def make_step(
+        self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
+    ) -> tf.Tensor:
+        """One step of synchronous SGD, or, not `together`, what this worker computes of it; returns its loss."""
+        return self.step(images, labels, batch_size, tf.constant(together))
+
+    @tf.function
+    def step(self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, together: tf.Tensor) -> tf.Tensor:
+        """The same as a graph, which TensorFlow compiles for each size of a batch, when it is first called."""
+        loss, gradients = self.strategy.run(self.backward, (images, labels, batch_size))
+        if together:
+            self.strategy.run(self.update, (gradients,))
+        return loss
+
+    def backward(
+        self, images: tf.Tensor, labels: tf.Tensor, batch_size: int
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """The mean loss of these images, and their part of the gradients of the whole batch's mean loss."""
+        with tf.GradientTape() as tape:
+            losses = self.learner.losses(images, labels)
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
+        return tf.reduce_mean(losses), tape.gradient(loss, self.learner.network.trainable_variables)
+
+    def update(self, gradients: list[tf.Tensor]) -> None:
+        """Add up the workers' gradients and descend; first wait until the host's share of a core has made them."""
+        gradients = then(self.pace, self.pace.keep, gradients)
+        context = tf.distribute.get_replica_context()
+        gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        self.learner.descend(then(self.pace, self.pace.begin, gradients))
+
+
+class Worker(RingWorker):
+    """One worker of the group."""
+
+    strategy: tf.distribute.Strategy
+
+    def __init__(self, job: Message) -> None:
+        super().__init__(job)
+        self.strategy = join(job)
+        self.used_bytes = used_bytes()  # joining took some
+
+    def connect(self, command: Message) -> Message:
+        """Make the models that will be measured, [name, image shape] each, and let TCP's windows grow."""
+        for name, shape in command["models"]:
+            self.models[name, tuple(shape)] = Model(self.strategy, self.pace, name, tuple(shape))
+        largest = self.largest()
+        for _ in range(4):
+            self.widen(largest)
+        # What does not fit is refused by all workers or by none: one that has traced a step has counted collectives by
+        # which TensorFlow tells them apart, and would wait for ever for those that have not.
+        self.used_bytes = int(self.mean_over_workers(tf.constant([float(self.used_bytes)]))[0])
+        return {"event": "connected"}
+
+    @tf.function
+    def widen(self, largest: int) -> None:
+        """Send as much as training will: on a slow link TCP's windows would take many steps to grow to that."""
+
+        def send() -> None:
+            tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.zeros(largest))
+
+        self.strategy.run(send)
+
+    @tf.function
+    def mean_over_workers(self, value: tf.Tensor) -> tf.Tensor:
+        """The mean of a number that every worker has."""
+
+        def reduce() -> tf.Tensor:
+            return tf.distribute.get_replica_context().all_reduce(
+                tf.distribute.ReduceOp.MEAN, value + tf.zeros(1)
+            )
+
+        return self.strategy.run(reduce)
+
+
+def join(job: Message) -> tf.distribute.Strategy:
+    """Start this worker's server and find the others', by their hosts' addresses; between GPUs sums are NCCL's."""
+    implementations = tf.distribute.experimental.CommunicationImplementation
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=implementations.NCCL if on_gpu(job) else implementations.RING
+    )
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver(job, "worker"), options)
+
+
+def main(control: str, rank: int) -> None:
+    """Serve the supervisor at `control` as `rank` until it says stop."""
+    work(control, rank, Worker, versions, reconnects=False, why_not=why_not)

@@ -1,0 +1,166 @@
+"""What TensorFlow's workers share, however their gradients meet: what learns, timed steps, what they report."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from ddlbench.workers.common.architectures import Shape, initial
+from ddlbench.workers.common.batches import batches_of
+from ddlbench.workers.common.channel import Message
+from ddlbench.workers.common.devices import on_gpu
+from ddlbench.workers.common.memory import used_bytes
+from ddlbench.workers.common.pace import Pace
+from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
+from ddlbench.workers.tensorflow.group import is_out_of_memory, refuse_what_cannot_fit, use
+from ddlbench.workers.tensorflow.models import build, dump, load
+
+
+class Learner:
+    """A network and the optimizer that trains it, at all points that have it."""
+
+    def __init__(self, name: str, shape: Shape) -> None:
+        self.name, self.shape = name, shape
+        self.network = build(name, shape)
+        self.momentum = tf.Variable(0.0, trainable=False)
+        self.optimizer = keras.optimizers.SGD()
+        self.optimizer.momentum = self.momentum
+        self.optimizer.build(self.network.trainable_variables)
+
+    def start_again(self, seed: int) -> None:
+        """Set parameters and optimizer to what the seed says."""
+        load(self.network, initial(self.name, self.shape, seed))
+        for velocity in self.optimizer.momentums:
+            velocity.assign(tf.zeros(velocity.shape))
+
+    def losses(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The loss of each image."""
+        outputs = self.network(images, training=True)
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
+
+    def descend(self, gradients: list[tf.Tensor]) -> None:
+        """Take the optimizer's step; the gradients have been added up by now."""
+        pairs = zip(gradients, self.network.trainable_variables, strict=True)
+        self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
+
+
+class Model(Protocol):
+    """What a worker trains: a learner, and how it makes a step of it with the others, or alone."""
+
+    learner: Learner
+
+    def make_step(
+        self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
+    ) -> tf.Tensor:
+        """One step of synchronous SGD, or what this worker computes of it; returns its loss."""
+
+
+class Point:
+    """What is measured now: a model with fresh parameters, and the batches of this worker."""
+
+    def __init__(self, job: Message, pace: Pace, model: Model, point: Message, seed: int) -> None:
+        self.on_gpu = on_gpu(job)
+        self.pace, self.model, self.seed = pace, model, seed
+        self.batch_size: int = point["batch_size"]
+        self.network = model.learner.network
+        model.learner.optimizer.learning_rate = point["learning_rate"]
+        model.learner.momentum.assign(point["momentum"])
+        self.batches = batches_of(
+            point, job["datasets"], seed=seed, rank=job["index"], world_size=job["world_size"]
+        )
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Set parameters, optimizer and the order of images to what the seed says."""
+        self.model.learner.start_again(self.seed)
+        self.batches.start_again()
+
+    def step(self, *, together: bool) -> tf.Tensor:
+        """One step with the next images; returns this worker's loss."""
+        images, labels = map(tf.convert_to_tensor, next(self.batches))
+        return self.model.make_step(images, labels, self.batch_size, together=together)
+
+    def train(self, command: Message) -> Message:
+        """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
+        if command["from_fresh"]:
+            self.start_again()
+        step_times_ms: list[float] = []
+        loss = tf.constant(float("nan"))
+        self.pace.begin()
+        for _ in range(command["steps"]):
+            started = time.perf_counter()
+            loss = self.step(together=True)
+            if self.on_gpu:
+                tf.test.experimental.sync_devices()
+            step_times_ms.append((time.perf_counter() - started) * 1e3)
+        return {"event": "trained", "step_times_ms": [step_times_ms], "train_loss": float(loss)}
+
+    def conclude(
+        self, command: Message, *, is_first: bool, strategy: tf.distribute.Strategy | None = None
+    ) -> Message:
+        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
+        parameters = dump(self.network)
+        concluded = {"event": "concluded", "parameters_sha256": fingerprint(parameters)}
+        if command["save_to"] and is_first:
+            np.savez(command["save_to"], *parameters)
+        if command["evaluate"] and is_first:
+            concluded |= evaluation(self.network, self.batches, strategy)
+        return concluded
+
+
+class RingWorker:
+    """One worker of a group in which each has all parameters; how sums are made is for those that derive from it."""
+
+    strategy: tf.distribute.Strategy | None = None  # that trains, if it is TensorFlow's own
+
+    def __init__(self, job: Message) -> None:
+        self.job = job
+        self.pace = Pace(job["core_share"], time.process_time)  # TensorFlow computes in threads of its own
+        self.models: dict[tuple[str, Shape], Model] = {}
+        self.point: Point | None = None
+        use(job)
+        self.used_bytes = used_bytes()
+
+    def prepare(self, command: Message) -> Message:
+        """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
+        self.point = None
+        given = command["point"]
+        model = self.models[given["model"], tuple(given["image_shape"])]
+        try:
+            if not on_gpu(self.job):
+                refuse_what_cannot_fit(given, self.job["world_size"], self.used_bytes)
+            point = Point(self.job, self.pace, model, given, command["seed"])
+            point.step(together=False)
+        except (tf.errors.OpError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return {"event": "prepared", "fits": False}
+        self.point = point
+        return {"event": "prepared", "fits": True, "parameter_count": point.network.count_params()}
+
+    def train(self, command: Message) -> Message:
+        """Train the point for some steps, going on where it is or from its fresh parameters."""
+        assert self.point is not None
+        return self.point.train(command)
+
+    def conclude(self, command: Message) -> Message:
+        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
+        assert self.point is not None
+        return self.point.conclude(command, is_first=self.job["index"] == 0, strategy=self.strategy)
+
+    def largest(self) -> int:
+        """How many parameters the largest model has."""
+        return max(model.learner.network.count_params() for model in self.models.values())
+
+
+def then(pace: Pace, call: Callable[[], None], tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+    """The same tensors, but later: when all have been there and `call` has been made, if there is a pace to keep."""
+    if pace.core_share == 1:
+        return [tf.identity(each) for each in tensors]
+    with tf.control_dependencies(tensors):
+        called = tf.numpy_function(call, [], [])
+    with tf.control_dependencies([called]):
+        return [tf.identity(each) for each in tensors]

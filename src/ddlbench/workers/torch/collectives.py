@@ -1,0 +1,177 @@
+"""Collectives of torch.distributed, timed: over Gloo, or on GPUs over NCCL.
+
+    python -m ddlbench.workers.torch.collectives CONTROL_SOCKET RANK
+
+It is told what to do over the control socket (see `channel`):
+    time     one collective, several times in a row; whether its last result was right
+    stop
+A collective here is a function of the worker and a number of elements. It makes its tensors and returns the operation,
+the same once more for the last time, whose result is checked, and that check; only all-reduce, which works in place,
+needs two of them. Every rank contributes numbers that tell it apart, whole ones, so that sums are exact.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+from ddlbench.workers.common.channel import Channel, Message
+from ddlbench.workers.common.service import serve
+from ddlbench.workers.torch.gpu import finish, versions, why_not
+from ddlbench.workers.torch.process_group import indices, join
+
+Collective = tuple[Callable[[], object], Callable[[], object], Callable[[], bool]]
+_PERIOD = 251  # prime, so that no part of a pattern looks like another
+
+
+class Worker:
+    """One rank."""
+
+    def __init__(self, job: Message) -> None:
+        self.rank: int = job["rank"]
+        self.world_size: int = job["world_size"]
+        self.device = join(job)
+
+    def zeros(self, elements: int) -> torch.Tensor:
+        """Room for a result."""
+        return torch.zeros(elements, device=self.device)
+
+    def pattern(self, elements: int, rank: int) -> torch.Tensor:
+        """What a rank contributes."""
+        return (torch.arange(elements, device=self.device) % _PERIOD + rank).float()
+
+    def sum_of_patterns(self, elements: int, ranks: range) -> torch.Tensor:
+        """What the contributions of these ranks add up to."""
+        return self.pattern(elements, 0) * len(ranks) + sum(ranks)
+
+    def time(self, command: Message) -> Message:
+        """Mean time in seconds of an operation on this rank, over `times` of them, and whether the last was right."""
+        operation, last, is_right = COLLECTIVES[command["collective"]](self, command["elements"])
+        dist.barrier(device_ids=indices(self.device))
+        finish(self.device)
+        began = time.perf_counter()
+        for _ in range(command["times"] - 1):
+            operation()
+        last()
+        finish(self.device)
+        seconds = (time.perf_counter() - began) / command["times"]
+        return {"event": "timed", "seconds": seconds, "right": is_right()}
+
+
+def all_reduce(worker: Worker, elements: int) -> Collective:
+    """Every rank gets the sum; zeros are summed but for the last time, as sums of sums would leave all bounds."""
+    nothing, mine = worker.zeros(elements), worker.pattern(elements, worker.rank)
+    expected = worker.sum_of_patterns(elements, range(worker.world_size))
+    return (
+        lambda: dist.all_reduce(nothing),
+        lambda: dist.all_reduce(mine),
+        lambda: torch.equal(mine, expected),
+    )
+
+
+def broadcast(worker: Worker, elements: int) -> Collective:
+    """Every rank gets what rank 0 has."""
+    data = worker.pattern(elements, 0) if worker.rank == 0 else worker.zeros(elements)
+    expected = worker.pattern(elements, 0)
+    return _repeated(lambda: dist.broadcast(data, 0), lambda: torch.equal(data, expected))
+
+
+def all_gather(worker: Worker, elements: int) -> Collective:
+    """Every rank gets every rank's part."""
+    part = elements // worker.world_size
+    mine, whole = worker.pattern(part, worker.rank), worker.zeros(elements)
+    expected = torch.cat([worker.pattern(part, rank) for rank in range(worker.world_size)])
+    return _repeated(lambda: dist.all_gather_single(whole, mine), lambda: torch.equal(whole, expected))
+
+
+def reduce_scatter(worker: Worker, elements: int) -> Collective:
+    """Every rank gets its part of the sum."""
+    whole, part = worker.pattern(elements, worker.rank), worker.zeros(elements // worker.world_size)
+    expected = worker.sum_of_patterns(elements, range(worker.world_size)).chunk(worker.world_size)[
+        worker.rank
+    ]
+    return _repeated(lambda: dist.reduce_scatter_single(part, whole), lambda: torch.equal(part, expected))
+
+
+def push(worker: Worker, elements: int) -> Collective:
+    """Rank 0, the parameter server, gets every worker's data and adds it up."""
+    workers = range(1, worker.world_size)
+    if worker.rank > 0:
+        mine = worker.pattern(elements, worker.rank)
+        return _repeated(lambda: dist.send(mine, 0), lambda: True)
+    received, total = [worker.zeros(elements) for _ in workers], worker.zeros(elements)
+
+    def serve() -> None:
+        total.zero_()
+        arriving = [dist.irecv(data, rank) for rank, data in zip(workers, received, strict=True)]
+        for receiving, data in zip(arriving, received, strict=True):
+            assert receiving is not None
+            receiving.wait()
+            total.add_(data)
+
+    expected = worker.sum_of_patterns(elements, workers)
+    return _repeated(serve, lambda: torch.equal(total, expected))
+
+
+def pull(worker: Worker, elements: int) -> Collective:
+    """Every worker gets the parameter server's data."""
+    if worker.rank > 0:
+        data, expected = worker.zeros(elements), worker.pattern(elements, 0)
+        return _repeated(lambda: dist.recv(data, 0), lambda: torch.equal(data, expected))
+    mine = worker.pattern(elements, 0)
+
+    def serve() -> None:
+        for sending in [dist.isend(mine, rank) for rank in range(1, worker.world_size)]:
+            assert sending is not None
+            sending.wait()
+
+    return _repeated(serve, lambda: True)
+
+
+def pingpong(worker: Worker, elements: int) -> Collective:
+    """A message of bytes goes from rank 0 to rank 1 and back; the others have nothing to do."""
+    there, back = 0, 1
+    message = (torch.arange(elements, device=worker.device) % _PERIOD).to(torch.uint8)
+    data = message.clone() if worker.rank == there else torch.zeros_like(message)
+
+    def trip() -> None:
+        if worker.rank == there:
+            dist.send(data, back)
+            dist.recv(data, back)
+        elif worker.rank == back:
+            dist.recv(data, there)
+            dist.send(data, there)
+
+    return _repeated(trip, lambda: worker.rank > back or torch.equal(data, message))
+
+
+def _repeated(operation: Callable[[], object], is_right: Callable[[], bool]) -> Collective:
+    return operation, operation, is_right
+
+
+COLLECTIVES: dict[str, Callable[[Worker, int], Collective]] = {
+    "all_reduce": all_reduce,
+    "broadcast": broadcast,
+    "all_gather": all_gather,
+    "reduce_scatter": reduce_scatter,
+    "push": push,
+    "pull": pull,
+    "pingpong": pingpong,
+}
+
+
+def main(control: str, rank: int) -> None:
+    """Serve the supervisor at `control` as `rank` until it says stop."""
+    channel = Channel(control, rank)
+    job = channel.receive()
+    if why := why_not(job):
+        channel.refuse(why)
+    worker = Worker(job)
+    channel.send({"event": "ready", "versions": versions(job)})
+    serve(channel, {"time": worker.time})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,66 @@
+"""Whether a point fits into a host's memory, found before it is filled."""
+
+import gc
+import resource
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from ddlbench.workers.common.channel import Message
+from ddlbench.workers.common.memory import refuse
+from ddlbench.workers.torch.gpu import release
+from ddlbench.workers.torch.models import MODELS
+
+
+def refuse_what_cannot_fit(point: Message, world_size: int) -> None:
+    """Raise MemoryError where the backward pass alone would need more than this process may have.
+
+    To find that out by trying would fill the memory first: seconds for each gigabyte on some virtual machines.
+    """
+    if resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
+        return
+    kept = kept_bytes(point["model"], tuple(point["image_shape"]), point["batch_size"] // world_size)
+    refuse(kept, "what a step keeps for its backward pass is")
+
+
+def fits(attempt: Callable[[], None]) -> bool:
+    """Make the attempt; False where memory was too small for it."""
+    try:
+        attempt()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    else:
+        return True
+    gc.collect()  # what the error held is free now
+    release()
+    return False
+
+
+@cache
+def kept_bytes(name: str, shape: tuple[int, ...], images: int) -> int:
+    """What autograd keeps of a forward pass, found on tensors that have a shape and no content."""
+    height, width, channels = shape
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage._cdata] = storage  # held, so that no other can take its place
+        return tensor
+
+    with torch.device("meta"), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model = MODELS[name](shape)  # type: ignore[arg-type]
+        outputs = model(torch.empty(images, channels, height, width))
+        cross_entropy(outputs, torch.empty(images, dtype=torch.int64))
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the framework could not get memory; it has several ways to say so."""
+    text = str(error).lower()
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(
+        sign in text
+        for sign in ("can't allocate memory", "bad_alloc", "out of memory", "cannot allocate", "alloc_failed")
+    )

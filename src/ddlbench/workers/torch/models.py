@@ -1,0 +1,87 @@
+"""The models of the studies in PyTorch. `MODELS` maps a model's name to how it is made for an image shape (h, w, c)."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+
+from ddlbench.workers.common.architectures import (
+    ARCHITECTURES,
+    AdaptiveAveragePool,
+    BatchNorm,
+    Conv,
+    Dense,
+    Dropout,
+    Flatten,
+    Layer,
+    Layers,
+    MaxPool,
+    ReLU,
+    Residual,
+    Shape,
+    layers,
+)
+
+
+class Sum(nn.Module):
+    """A residual: what its body and its shortcut make of the same input."""
+
+    def __init__(self, body: nn.Module, shortcut: nn.Module) -> None:
+        super().__init__()
+        self.body, self.shortcut = body, shortcut
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.body(inputs) + self.shortcut(inputs)
+
+
+def build(name: str, shape: Shape, *, dropout: bool = False) -> nn.Module:
+    """The model `name` for images [n, c, h, w] of `shape`; its parameters are in the canonical order."""
+    return sequence(layers(name, shape, dropout=dropout))
+
+
+MODELS: Mapping[str, Callable[[Shape], nn.Module]] = {name: partial(build, name) for name in ARCHITECTURES}
+
+
+def sequence(layers: Layers) -> nn.Module:
+    """Layers one after another."""
+    return nn.Sequential(*map(module, layers))
+
+
+def module(layer: Layer) -> nn.Module:
+    """A layer in PyTorch's words."""
+    match layer:
+        case Conv(inputs, outputs, kernel, stride, padding, bias):
+            return nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=bias)
+        case BatchNorm(channels, epsilon, momentum):
+            return nn.BatchNorm2d(channels, epsilon, 1 - momentum)
+        case ReLU():
+            return nn.ReLU()
+        case MaxPool(kernel, stride, padding):
+            return nn.MaxPool2d(kernel, stride, padding)
+        case AdaptiveAveragePool(size):
+            return nn.AdaptiveAvgPool2d(size)
+        case Flatten():
+            return nn.Flatten()
+        case Dense(inputs, outputs):
+            return nn.Linear(inputs, outputs)
+        case Dropout(rate):
+            return nn.Dropout(rate)
+        case Residual(body, shortcut):
+            return Sum(sequence(body), sequence(shortcut))
+
+
+@torch.no_grad()
+def load(model: nn.Module, arrays: Iterable[np.ndarray]) -> None:
+    """Give a model its parameters, in the canonical order, and running statistics of a model that has seen nothing."""
+    for parameter, array in zip(model.parameters(), arrays, strict=True):
+        parameter.copy_(torch.from_numpy(array))
+    for each in model.modules():
+        if isinstance(each, nn.BatchNorm2d):
+            each.reset_running_stats()
+
+
+def dump(model: nn.Module) -> list[np.ndarray]:
+    """A model's parameters now, in the canonical order and layout."""
+    return [parameter.detach().cpu().numpy() for parameter in model.parameters()]

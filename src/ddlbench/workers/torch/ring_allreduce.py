@@ -1,0 +1,201 @@
+"""A PyTorch worker: synchronous data-parallel training (DDP) over Gloo or NCCL, one point after another.
+
+    python -m ddlbench.workers.torch.ring_allreduce CONTROL_SOCKET RANK
+
+It is told what to do over the control socket (see `channel`):
+    connect  make new connections, and the DDP models on them, while the links are open
+    prepare  take a point: fresh parameters, its batches; a step without communication shows whether it fits
+    train    some steps, each timed
+    conclude hash the parameters and, if asked, evaluate the test set
+    stop
+"""
+
+import gc
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch._dynamo  # DDP does it otherwise, a second after the workers have been forked, in each of them
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, fp16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from ddlbench.workers.common.channel import Message
+from ddlbench.workers.common.pace import Pace
+from ddlbench.workers.common.service import work
+from ddlbench.workers.torch.gpu import finish, versions, why_not
+from ddlbench.workers.torch.memory import refuse_what_cannot_fit
+from ddlbench.workers.torch.models import MODELS
+from ddlbench.workers.torch.process_group import accelerator, indices, join
+from ddlbench.workers.torch.training import RingWorker, Share
+
+
+class Point:
+    """What is measured now: a model with fresh parameters, and the batches of this rank."""
+
+    def __init__(self, worker: "Worker", point: Message, seed: int) -> None:
+        self.worker = worker
+        self.model = worker.model(point["model"], tuple(point["image_shape"]))
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(), lr=point["learning_rate"], momentum=point["momentum"]
+        )
+        self.share = Share(worker.job, point, seed, self.model.module, worker.device)
+        # DDP averages over ranks; where shares differ by one image, this keeps the mean over the whole batch.
+        self.weight = self.share.size * worker.job["world_size"] / point["batch_size"]
+        self.start_again()  # the trial trains from here; a measurement starts again
+
+    def start_again(self) -> None:
+        """Set parameters, optimizer and the order of images to what the seed says."""
+        self.share.start_again()
+        self.optimizer.state.clear()
+        self.worker.reductions[self.model].start_again()
+
+    def step(self) -> torch.Tensor:
+        """One step of synchronous SGD; returns this rank's loss."""
+        images, labels = self.share.batch()
+        self.optimizer.zero_grad()
+        loss = cross_entropy(self.model(images), labels)
+        (loss if self.weight == 1.0 else loss * self.weight).backward()
+        self.worker.pace.begin()
+        self.optimizer.step()
+        return loss
+
+    def train(self, steps: int) -> Message:
+        """Time `steps` steps, each from its start to its end on this rank, in milliseconds of wall clock."""
+        step_times_ms: list[float] = []
+        splits: dict[str, list[float]] = {"forward_ms": [], "backward_ms": [], "communication_ms": []}
+        loss = torch.tensor(float("nan"))
+        finish(self.worker.device)
+        self.worker.pace.begin()
+        for _ in range(steps):
+            started = time.perf_counter()
+            loss = self.step()
+            finish(self.worker.device)
+            step_times_ms.append((time.perf_counter() - started) * 1e3)
+            for name, value in self.split_of_last_step().items():
+                splits[name].append(value)
+        return {
+            "step_times_ms": [step_times_ms],
+            "train_loss": loss.item(),
+            **{name: sum(values) / len(values) if values else None for name, values in splits.items()},
+        }
+
+    def split_of_last_step(self) -> dict[str, float]:
+        """How DDP's own timers divide the step; communication overlaps with the backward pass."""
+        timers = self.model._get_ddp_logging_data()
+        return {
+            "forward_ms": timers["forward_compute_time"] / 1e6,
+            "backward_ms": timers["backward_compute_time"] / 1e6,
+            "communication_ms": timers["backward_comm_time"] / 1e6,
+        }
+
+
+class Reduction:
+    """How DDP makes a bucket's gradients their mean over the ranks: plain, or compressed as the strategy says.
+
+    It begins when the host's share of a core has made them.
+    """
+
+    def __init__(self, strategy: str, group: dist.ProcessGroup, pace: Pace) -> None:
+        self.compression = strategy.removeprefix("ring_allreduce").removeprefix("_")
+        self.group = group
+        self.pace = pace
+        self.power = self.new_power()
+
+    def new_power(self) -> PowerSGDState:
+        """PowerSGD that has carried nothing over yet (Vogels 2019); two steps are plain, for DDP's buckets."""
+        return PowerSGDState(self.group, matrix_approximation_rank=1, start_powerSGD_iter=2)
+
+    def start_again(self) -> None:
+        """Begin a training: the buckets are settled, and so its first step is compressed as all others are."""
+        self.power = self.new_power()
+        self.power.iter = self.power.start_powerSGD_iter
+
+    def reduce(self, _: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """DDP's hook."""
+        if self.pace.core_share < 1:
+            self.pace.keep()
+        if self.compression == "powersgd":
+            return powerSGD_hook(self.power, bucket)
+        return (fp16_compress_hook if self.compression == "fp16" else allreduce_hook)(self.group, bucket)
+
+
+class Worker(RingWorker):
+    """One rank of the worker group."""
+
+    def __init__(self, job: Message) -> None:
+        super().__init__(job)
+        self.group: dist.ProcessGroup | None = None
+        self.models: dict[tuple[str, tuple[int, ...]], DistributedDataParallel] = {}
+        self.reductions: dict[nn.Module, Reduction] = {}
+        self.pace = Pace(job["core_share"])
+        self.timeout = timedelta(seconds=job["timeout_s"])
+        self.device = join(job)
+
+    def model(self, name: str, shape: tuple[int, ...]) -> DistributedDataParallel:
+        """The DDP model of that name; it is made once a connection, and two steps settle its buckets."""
+        if (name, shape) not in self.models:
+            model = DistributedDataParallel(
+                MODELS[name](shape).to(self.device),  # type: ignore[arg-type]
+                device_ids=indices(self.device),
+                process_group=self.group,
+                broadcast_buffers=False,  # each rank's running statistics are its own, and off the wire
+            )
+            model._set_ddp_runtime_logging_sample_rate(1)
+            assert self.group is not None
+            reduction = Reduction(self.job["strategy"], self.group, self.pace)
+            if reduction.compression or self.pace.core_share < 1:
+                model.register_comm_hook(None, reduction.reduce)
+            self.reductions[model] = reduction
+            height, width, channels = shape
+            for _ in range(2):
+                images = torch.zeros(2, channels, height, width, device=self.device)  # one has no spread
+                model(images).sum().backward()
+            self.models[name, shape] = model
+        return self.models[name, shape]
+
+    def connect(self, command: Message) -> Message:
+        """Replace all connections, and make the models that will be measured on them: [name, image shape] each."""
+        self.point = None
+        self.models, self.reductions = {}, {}
+        gc.collect()
+        if self.group is not None:
+            dist.destroy_process_group(self.group)
+        self.group = dist.new_group(timeout=self.timeout, device_id=accelerator(self.device))
+        for name, shape in command["models"]:
+            self.model(name, tuple(shape))
+        self.widen()
+        return {"event": "connected"}
+
+    def widen(self) -> None:
+        """Let TCP's windows grow to what training needs: on a slow link that would take them many steps."""
+        largest = max(sum(each.numel() for each in model.parameters()) for model in self.models.values())
+        for _ in range(4):
+            dist.all_reduce(torch.zeros(4 * largest, device=self.device), group=self.group)
+        finish(self.device)
+
+    def take_point(self, command: Message) -> nn.Module:
+        """Take a point and try a step of it."""
+        if self.device.type == "cpu":
+            refuse_what_cannot_fit(command["point"], self.job["world_size"])
+        point = Point(self, command["point"], command["seed"])
+        try:
+            with point.model.no_sync():
+                point.step()
+        finally:
+            point.optimizer.zero_grad(set_to_none=True)
+        self.point = point
+        return point.model
+
+
+def main(control: str, rank: int) -> None:
+    """Serve the supervisor at `control` as `rank` until it says stop."""
+    work(control, rank, Worker, versions, reconnects=True, why_not=why_not)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
