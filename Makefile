@@ -1,18 +1,20 @@
-# make run    set up what is needed, measure the default studies, draw their figures, say what came out
-# make test   set up what is needed, run every check and test
-# make lock   renew the pinned requirements (needs uv)
-# make clean  remove the environments and caches; measurements and figures (results/) stay
+# make run       set up what is needed, measure the default studies, draw their figures, say what came out
+# make check     for each save: format, lint, types, layers, unit tests, and a dry run of everything
+# make test      for each change: make check, then all tests that need no root; says what it left out, and for want of what
+# make test-all  make test, then what it left out: installs what that needs, as root
+# make lock      renew the pinned requirements (needs uv)
+# make clean     remove the environments and caches; measurements and figures (results/) stay
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 MAKEFLAGS += --no-print-directory
-.PHONY: run test lock clean environment test-environment test-tools python
+.PHONY: run check test test-all test-rest lock clean environment test-environment test-tools python
 
 PYTHON ?= python3
 CORES ?= all
 UV ?= uv
 VENV := .venv
-UNHURRIED := $(patsubst %,tests/integration/test_%.py,built_wheels horovod_workers models_agree tensorflow_workers)
+PROCESSES ?= 4 # of tests: most of them wait for a network
 
 # An environment is complete when its stamp is there, which is written last and named after all that it was made from.
 KEY := $(shell { pwd -P; cat pyproject.toml requirements.lock; } | sha256sum | cut -c1-12)
@@ -23,26 +25,27 @@ run: environment
 	snakemake --cores $(CORES) --profile profiles/laptop
 	ddlbench summary
 
-test: test-environment test-tools
+check: test-environment
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
 	set -x
 	ruff check --no-cache . # which module is whose depends on more files than a cache looks at
 	ruff format --check .
 	snakefmt --check Snakefile workflow
-	snakemake --lint
-	mypy
 	lint-imports
-	logs=$$(mktemp -d)
-	trap 'kill $$(jobs -p) 2>/dev/null || true; rm -rf $$logs' EXIT
-	failed=0
-	pytest tests/integration --ignore-glob='*/test_slurm*' $(addprefix --ignore=,$(UNHURRIED)) | tee $$logs/1 || failed=1
-	# SLURM's tests mostly wait; beside them run those that measure least.
-	pytest tests/integration/test_slurm*.py >$$logs/2 2>&1 &
-	pytest tests/unit tests/workflow $(UNHURRIED) | tee $$logs/3 || failed=1
-	wait $$! || failed=1
-	cat $$logs/2
-	grep -hE '^(FAILED|ERROR) ' $$logs/* || exit $$failed # last, what has to be mended
-	exit 1
+	mypy
+	snakemake --lint
+	for config in config/config.yaml config/paper.yaml; do
+	  snakemake all_figures --dry-run --quiet --configfile $$config
+	done
+	pytest tests/unit -n auto
+
+test: check
+	@$(VENV)/bin/pytest tests/workflow tests/integration -n $(PROCESSES) --ordinary
+
+test-all: test test-rest
+
+test-rest: test-environment test-tools
+	@$(VENV)/bin/pytest tests/workflow tests/integration -n $(PROCESSES) --left-out
 
 environment: python
 	@$(call set_up,requirements.lock,run-$(KEY),)
@@ -79,19 +82,10 @@ python:
 	  exit 1
 	}
 
-# iperf3, NetPIPE and UCX: what links carry is compared with them. SLURM and munge: a cluster of four nodes on this machine.
-# Then a kernel that has netem, whatever this machine's has; and what makes and runs images.
-test-tools:
-	@PATH="$$PATH:/sbin:/usr/sbin"
-	for tool in iperf3 NPtcp ucx_perftest slurmctld slurmd munged linux.uml insmod gcc /usr/include/stdio.h; do
-	  command -v $$tool >/dev/null || [ -e $$tool ] || {
-	    $(call install_as_root,iperf3 netpipe-tcp ucx-utils slurm-wlm munge user-mode-linux kmod gcc libc6-dev)
-	    break
-	  }
-	done
-	for tool in dockerd mmdebstrap podman newuidmap; do
-	  command -v $$tool >/dev/null || { $(call install_as_root,docker.io mmdebstrap podman uidmap); break; }
-	done
+# What tests need of this machine (tests/support/needs.py).
+test-tools: test-environment
+	@packages=$$($(VENV)/bin/python -m tests.support.needs)
+	if [ "$$packages" ]; then $(call install_as_root,$$packages); fi
 	command -v apptainer >/dev/null || command -v singularity >/dev/null || {
 	  [ "$$(id -u)" = 0 ] || { echo "Missing here: apptainer. On Debian:  sudo containers/install-apptainer" >&2; exit 1; }
 	  containers/install-apptainer

@@ -13,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import docker
-from tests.integration.docker_engine import docker_engine
 
 from benchmarks.common import ROOT, benchmark, options, repository, row, save, say, snakemake_s
 from ddlbench.plan.yaml_file import read_yaml
+from tests.support.docker_engine import docker_engine
 
 FROM_NOTHING_S = 30 * 60.0
 UNCHANGED_S = 5.0

@@ -27,10 +27,10 @@ from benchmarks.common import (
     snakemake_s,
     spread,
 )
-from benchmarks.slurm_cluster import Cluster, cluster, lacking, network
 from ddlbench.errors import DdlbenchError
 from ddlbench.plan.yaml_file import read_yaml
 from ddlbench.system.processes import die_with_parent
+from tests.support.slurm_cluster import Cluster, cluster, lacking, network
 
 AT_MOST_S = 15.0
 TIMEOUT_S = 300.0

@@ -10,11 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import REPOSITORY, environment
 from ddlbench.environments.environment import create
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
+from tests.support.repository import REPOSITORY, environment
 
+pytestmark = pytest.mark.needs("patch")
 NAME = "madehere"
 SOURCE = {
     f"{NAME}.py": 'WORD = "theirs"\n',

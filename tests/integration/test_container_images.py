@@ -17,12 +17,12 @@ import psutil
 import pytest
 import yaml
 
-from conftest import copy_of_the_repository, dry_run, environment, snakemake
 from ddlbench.containers.builder import BUILDKIT, Build, build_argv, program
 from ddlbench.containers.sif import ask_argv, check_sif, is_untouched
 from ddlbench.files import sha256_file
+from tests.support.repository import copy_of_the_repository, dry_run, environment, snakemake
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.needs("Apptainer")
 
 ASK = ["/opt/ddlbench/bin/python", "-I", "-c", "import torch; print(torch.ones(2, 2).sum().item())"]
 BOTH = (".images/torch/docker.json", ".images/torch/apptainer.json")

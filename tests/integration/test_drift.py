@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Pipeline
+from tests.support.pipeline import Pipeline
 
 CHANGES = {
     "rate": "rate 2500000 -> 1000000",

@@ -10,11 +10,11 @@ from typing import Any
 
 import psutil
 import pytest
-from extremes import most
 
 from ddlbench.measurements.collectives import bus_bandwidth_mbit
 from ddlbench.network.link import Link
 from ddlbench.probes.collective_probe import NOT_AVAILABLE, Found, probe_collectives, probe_messages
+from tests.support.extremes import most
 
 RATE_MBIT = 100
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
@@ -75,7 +75,7 @@ def test_all_operations_are_right_and_those_that_gloo_lacks_are_named(how):
 
 def test_what_gloo_calls_a_reduce_scatter_moves_as_much_as_an_all_reduce(torch_environment, tmp_path):
     """Where this fails, PyTorch has got a real one: take it out of NOT_AVAILABLE."""
-    from conftest import run_inside
+    from tests.support.sandboxes import run_inside
 
     sent = {
         name: run_inside(tmp_path, "sent_bytes", python=torch_environment["python"], collective=name)

@@ -37,6 +37,7 @@ def test_a_hosts_lan_comes_on_top_of_the_wan(sandbox):
     assert min(found["far -> near"]) == pytest.approx(10, abs=1)
 
 
+@pytest.mark.needs("iperf3")
 def test_each_direction_between_two_sites_has_its_own_bandwidth(sandbox, backend, backends):
     percent, scale = (2, 1) if backend in backends else (5, 0.1)  # a kernel that is a process itself is slow
     nominal = {"near -> far": 200 * scale, "far -> near": 50 * scale}

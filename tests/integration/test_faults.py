@@ -10,11 +10,13 @@ from collections.abc import Iterator
 
 import pandas
 import pytest
-from remains import alive, eventually, namespaces, processes, the
 
-from conftest import TINY_STUDY, Pipeline, environment, new_pipeline
 from ddlbench.files import sha256_file
 from ddlbench.measurements.store import Store
+from tests.support.pipeline import Pipeline, new_pipeline
+from tests.support.remains import alive, eventually, namespaces, processes, the
+from tests.support.repository import environment
+from tests.support.tiny_study import TINY_STUDY
 
 REPETITIONS = 5
 POINTS = 2

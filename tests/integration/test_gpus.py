@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import ENVIRONMENT, REPOSITORY, TINY_STUDY, Pipeline, run_inside
 from ddlbench.datasets import prepare
 from ddlbench.environments.environment import IMPORTS, create
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.network.link import Link
 from ddlbench.probes.collective_probe import probe_collectives
 from ddlbench.telemetry.series import read
+from tests.support.pipeline import ENVIRONMENT, Pipeline
+from tests.support.repository import REPOSITORY
+from tests.support.sandboxes import run_inside
+from tests.support.tiny_study import TINY_STUDY
 
+pytestmark = pytest.mark.needs("a GPU")
 BATCH = 48
 POINT = {"model": "mlp", "batch_size": BATCH, "seed": 1}
 RING, FP16, POWERSGD = "ring_allreduce", "ring_allreduce_fp16", "ring_allreduce_powersgd"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from conftest import run_inside
+from tests.support.sandboxes import run_inside
 
 MILLION_FLOATS = 4 << 20  # bytes
 

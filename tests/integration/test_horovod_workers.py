@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import TINY_STUDY, run_inside
 from ddlbench.datasets import prepare
+from tests.support.sandboxes import run_inside
+from tests.support.tiny_study import TINY_STUDY
 
 FRAMEWORKS = ("horovod_torch", "horovod_tensorflow")
 POINTS = {

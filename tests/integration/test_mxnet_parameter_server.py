@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import TINY_STUDY, run_inside
 from ddlbench.datasets import prepare
-from integration.small_steps import ways
+from tests.support.sandboxes import run_inside
+from tests.support.small_steps import ways
+from tests.support.tiny_study import TINY_STUDY
 
 POINTS = {
     "even": {"model": "mlp", "batch_size": 66, "seed": 1},

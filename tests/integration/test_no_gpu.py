@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from conftest import TINY_STUDY, Pipeline, run_inside
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.network.link import Link
 from ddlbench.probes.collective_probe import probe_collectives
 from ddlbench.system.package import package_root
+from tests.support.pipeline import Pipeline
+from tests.support.sandboxes import run_inside
+from tests.support.tiny_study import TINY_STUDY
 
 # Workers are forked from a process that has imported these; CUDA does not survive that, once it was asked for anything.
 ASKED = """
@@ -35,27 +37,30 @@ print(json.dumps(found))
 """
 
 
+FRAMEWORKS = (
+    ("PyTorch", "torch", "ring_allreduce"),
+    ("PyTorch", "torch", "parameter_server_sync"),
+    ("TensorFlow", "tensorflow", "ring_allreduce"),
+    ("TensorFlow", "tensorflow", "parameter_server_sync"),
+    ("TensorFlow", "tensorflow", "parameter_server_async"),
+    ("MXNet", "mxnet", "parameter_server_sync"),
+)
+
+
 @pytest.mark.parametrize(
-    ("framework", "strategy", "name", "environment"),
-    [
-        ("torch", "ring_allreduce", "PyTorch", "torch"),
-        ("torch", "parameter_server_sync", "PyTorch", "torch"),
-        ("tensorflow", "ring_allreduce", "TensorFlow", "tensorflow"),
-        ("tensorflow", "parameter_server_sync", "TensorFlow", "tensorflow"),
-        ("tensorflow", "parameter_server_async", "TensorFlow", "tensorflow"),
-        ("mxnet", "parameter_server_sync", "MXNet", "mxnet"),
-    ],
+    ("name", "framework", "strategy"),
+    [pytest.param(*each, marks=pytest.mark.needs(each[0])) for each in FRAMEWORKS],
 )
 def test_a_framework_without_cuda_says_which_requirements_have_it(
-    request, tmp_path, framework, strategy, name, environment
+    request, tmp_path, name, framework, strategy
 ):
-    python = request.getfixturevalue(f"{environment}_environment")["python"]
+    python = request.getfixturevalue(f"{framework}_environment")["python"]
     told = run_inside(tmp_path, "refusal", python=python, framework=framework, strategy=strategy)
     first, *rest = told.splitlines()
     assert " on host h" in first
     assert f": devices: gpu needs {name} built for CUDA, and this is " in first
-    requirements = f"{{requirements: containers/{environment}/requirements-cuda.txt}}"
-    assert rest == [f"  environments: {{{environment}: {requirements}}}"]
+    requirements = f"{{requirements: containers/{framework}/requirements-cuda.txt}}"
+    assert rest == [f"  environments: {{{framework}: {requirements}}}"]
 
 
 def test_what_workers_are_forked_from_asks_cuda_for_nothing(torch_environment: dict[str, Any]):

@@ -10,17 +10,17 @@ from typing import Any
 
 import docker
 import pytest
-from in_containers import (
+
+from ddlbench.containers import engines
+from tests.support.in_containers import (
     assert_nothing_left_of_a_killed_driver,
     assert_same_parameters,
     confined,
     training_in,
 )
-from ordinary_user import User, ordinary_user
-from podman_engine import podman_engine
-
-from conftest import Pipeline, new_pipeline, with_images
-from ddlbench.containers import engines
+from tests.support.ordinary_user import User, ordinary_user
+from tests.support.pipeline import Pipeline, new_pipeline, with_images
+from tests.support.podman_engine import podman_engine
 
 IMAGE = Path(".images/torch/docker.json")
 
@@ -86,6 +86,7 @@ def user() -> Iterator[User]:
         yield made
 
 
+@pytest.mark.needs("Apptainer")
 def test_a_user_without_root_docker_and_fuse_measures_in_podman_and_in_apptainer(
     with_podman, podman_address, user
 ):

@@ -9,13 +9,13 @@ from time import monotonic, sleep
 
 import psutil
 import pytest
-from extremes import least, most
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.point_to_point import latency_us, rows
 from ddlbench.network.link import Link
 from ddlbench.network.verify import Tolerances
 from ddlbench.probes.link_probe import NETPIPE, probe_link
+from tests.support.extremes import least, most
 
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
 PROBE = [sys.executable, "-m", "ddlbench.cli", "probe"]
@@ -62,6 +62,7 @@ def test_dilation_leaves_bandwidth_as_it_is_called():
     assert least(of_expected, enough=1.05) == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.needs("NPtcp")
 def test_netpipe_itself_finds_the_same_on_a_shaped_link():
     def farthest():
         found = probed(Link(100, 1), largest_bytes=4096, netpipe=True)

@@ -10,17 +10,18 @@ from typing import Any
 import pandas
 import pytest
 import yaml
-from docker_engine import docker_engine
-from in_containers import (
+
+from ddlbench.containers import engines
+from ddlbench.errors import DdlbenchError
+from tests.support.docker_engine import docker_engine
+from tests.support.in_containers import (
     assert_nothing_left_of_a_killed_driver,
     assert_same_parameters,
     confined,
     training_in,
 )
-
-from conftest import REPOSITORY, Pipeline
-from ddlbench.containers import engines
-from ddlbench.errors import DdlbenchError
+from tests.support.pipeline import Pipeline
+from tests.support.repository import REPOSITORY
 
 PROBES = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text())["probes"]
 RUNTIMES = ["bare", "docker", "apptainer"]
@@ -105,6 +106,7 @@ def test_without_docker_the_other_runtimes_are_measured_and_the_gap_is_named(pip
     assert "no docker: " in caption
 
 
+@pytest.mark.needs("root", "Docker")
 def test_a_daemon_that_does_not_know_our_runtime_is_told_what_to_add(monkeypatch):
     with docker_engine() as address:
         monkeypatch.setenv("DOCKER_HOST", address)

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from remains import alive, eventually, namespaces, processes, the
 
-from conftest import environment
 from ddlbench.sandbox.sandbox import sandboxed
+from tests.support.remains import alive, eventually, namespaces, processes, the
+from tests.support.repository import environment
 
 HERE = Path(__file__).parent
 OWNER = "from ddlbench.sandbox.sandbox import run_sandboxed as run; run('inside', {arguments!r})"

@@ -4,7 +4,8 @@ import copy
 
 import pytest
 
-from conftest import TINY_STUDY, Pipeline
+from tests.support.pipeline import Pipeline
+from tests.support.tiny_study import TINY_STUDY
 
 LATENCY_MS = 40
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ddlbench.sweep.sweep import SESSION
-from integration.on_cluster import LONG, PATIENCE_S, OnCluster, wait_for
+from tests.support.on_cluster import LONG, PATIENCE_S, OnCluster, wait_for
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import psutil
 import pytest
-from benchmarks.slurm_cluster import Cluster
 
-from conftest import Pipeline
-from integration.on_cluster import LONG, PATIENCE_S, STUDY, OnCluster, wait_for
+from tests.support.on_cluster import LONG, PATIENCE_S, STUDY, OnCluster, wait_for
+from tests.support.pipeline import Pipeline
+from tests.support.slurm_cluster import Cluster
 
 FIGURE = "tiny2000_two"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from conftest import REPOSITORY
-from integration.on_cluster import STUDY, OnCluster
+from tests.support.on_cluster import STUDY, OnCluster
+from tests.support.repository import REPOSITORY
 
 TRAINED = {  # a grid: framework and strategy; a parameter server is on the second worker's node
     "tensorflow_ring": ("tensorflow", "ring_allreduce"),

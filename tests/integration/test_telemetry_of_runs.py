@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas
 import pytest
 
-from conftest import TINY_STUDY, Pipeline
 from ddlbench.telemetry.series import about, read
+from tests.support.pipeline import Pipeline
+from tests.support.tiny_study import TINY_STUDY
 
 FIGURE = "tiny2000_fig3"
 

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import REPOSITORY, TINY_STUDY, run_inside
 from ddlbench.datasets import prepare
-from integration.small_steps import ways
+from tests.support.repository import REPOSITORY
+from tests.support.sandboxes import run_inside
+from tests.support.small_steps import ways
+from tests.support.tiny_study import TINY_STUDY
 
 POINTS = {
     "even": {"model": "mlp", "batch_size": 64, "seed": 1},

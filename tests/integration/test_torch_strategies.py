@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import TINY_STUDY, run_inside
 from ddlbench.datasets import prepare
 from ddlbench.workers.common.scheduler_slice import slice_ms
-from integration.small_steps import ways
+from tests.support.sandboxes import run_inside
+from tests.support.small_steps import ways
+from tests.support.tiny_study import TINY_STUDY
 
 RING, FP16, POWERSGD = "ring_allreduce", "ring_allreduce_fp16", "ring_allreduce_powersgd"
 SYNC, ASYNC = "parameter_server_sync", "parameter_server_async"

@@ -1,27 +1,22 @@
 """UCX's own benchmark between two emulated hosts finds the link that is there."""
 
 import csv
-import shutil
 import socket
 import subprocess
 import sys
 from math import inf
 
 import pytest
-from extremes import least, most
 
 from ddlbench.cli.main import main
 from ddlbench.network.link import Link
 from ddlbench.probes.transports import transports
 from ddlbench.probes.ucx import PROGRAM
 from ddlbench.probes.ucx_probe import probe_link, sizes
+from tests.support.extremes import least, most
 
+pytestmark = pytest.mark.needs("ucx_perftest")
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    assert shutil.which(PROGRAM), f"{PROGRAM} is not installed: `make test` does it"
 
 
 @pytest.fixture

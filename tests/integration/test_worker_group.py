@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from conftest import TINY_STUDY, run_inside
 from ddlbench.datasets import prepare
+from tests.support.sandboxes import run_inside
+from tests.support.tiny_study import TINY_STUDY
 
 POINTS = {
     "even": {"model": "mlp", "batch_size": 64, "seed": 1},

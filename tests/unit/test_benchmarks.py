@@ -5,8 +5,8 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from benchmarks import groups, probe, report, share, sweep
 
+from benchmarks import groups, probe, report, share, sweep
 from ddlbench.probes.ping_pong import sizes
 
 

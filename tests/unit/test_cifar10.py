@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ddlbench.datasets import cifar10, prepare
 from ddlbench.datasets.arrays import load
 from ddlbench.errors import DdlbenchError
-from loopback_server import Serve
+from tests.support.loopback_server import Serve
 
 pytestmark = pytest.mark.unit
 

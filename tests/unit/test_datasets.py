@@ -14,7 +14,7 @@ from ddlbench.datasets import check, mnist, prepare
 from ddlbench.datasets.arrays import load
 from ddlbench.datasets.fetch import fetch
 from ddlbench.errors import DdlbenchError
-from loopback_server import Serve
+from tests.support.loopback_server import Serve
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from conftest import TINY_STUDY, Pipeline
+from tests.support.pipeline import Pipeline
+from tests.support.tiny_study import TINY_STUDY
 
 
 @pytest.fixture

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from conftest import TINY_STUDY, Pipeline, copy_of_the_repository
+from tests.support.pipeline import Pipeline
+from tests.support.repository import copy_of_the_repository
+from tests.support.tiny_study import TINY_STUDY
 
 STUDY = "config/studies/tiny2000.yaml: "
 CONFIG = "config/config.yaml: "
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     """A working copy whose configuration each test writes anew."""
     return Pipeline(copy_of_the_repository(tmp_path_factory.mktemp("mistakes") / "ddlbench"))

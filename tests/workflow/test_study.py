@@ -7,7 +7,8 @@ from statistics import mean
 
 import pytest
 
-from conftest import TINY_STUDY, dry_run
+from tests.support.repository import dry_run
+from tests.support.tiny_study import TINY_STUDY
 
 FIGURE = "results/figures/tiny2000_fig1"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import REPOSITORY, copy_of_the_repository, dry_run, snakemake
 from ddlbench.plan import load
+from tests.support.repository import REPOSITORY, copy_of_the_repository, dry_run, snakemake
 
 PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
 FIGURES = list(PLAN.figures)
@@ -17,7 +17,7 @@ TABLES = {"telemetry": "telemetry_table"}  # what tabulates for figures of a kin
 EXAMPLES = sorted((REPOSITORY / "config/examples").glob("*.yaml"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The repository as somebody has it who has just cloned it."""
     return copy_of_the_repository(tmp_path_factory.mktemp("clone") / "ddlbench")

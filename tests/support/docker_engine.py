@@ -20,7 +20,7 @@ STOP_TIMEOUT_S = 120
 @contextmanager
 def docker_engine(options: Sequence[str] = ()) -> Iterator[str]:
     """A fresh engine without images and networks; gives its address for DOCKER_HOST. options: more ones of dockerd."""
-    assert shutil.which("dockerd"), "no dockerd here: `make test-tools` installs it"
+    assert shutil.which("dockerd"), "no dockerd here: `make test-all` installs it"
     assert os.geteuid() == 0, "dockerd runs as root only: run these tests as root"
     folder = Path(
         tempfile.mkdtemp(prefix="ddlbench-engine-")

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import docker
-from remains import eventually, processes, the
 
-from conftest import TINY_STUDY, Pipeline, run_inside
 from ddlbench.containers.docker import LABEL
+from tests.support.pipeline import Pipeline
+from tests.support.remains import eventually, processes, the
+from tests.support.sandboxes import run_inside
+from tests.support.tiny_study import TINY_STUDY
 
 _NO_CAPABILITY = "0" * 16
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")

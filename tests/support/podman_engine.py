@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ddlbench.system.processes import die_with_parent
-from integration.docker_engine import ended, wait_for
+from tests.support.docker_engine import ended, wait_for
 
 
 @contextmanager
 def podman_engine() -> Iterator[str]:
     """A fresh service of root's, without images; gives its address for DOCKER_HOST."""
-    assert shutil.which("podman"), "no podman here: `make test-tools` installs it"
+    assert shutil.which("podman"), "no podman here: `make test-all` installs it"
     assert os.geteuid() == 0, "this Podman is root's: run these tests as root"
     folder = Path(tempfile.mkdtemp(prefix="ddlbench-podman-"))
     (folder / "containers.conf").write_text(limits())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from integration.docker_engine import ended, wait_for
+from tests.support.docker_engine import ended, wait_for
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class User:
     @contextmanager
     def podman(self) -> Iterator[str]:
         """Their own Podman, without root; gives its address for DOCKER_HOST."""
-        assert shutil.which("newuidmap"), "no newuidmap here: `make test-tools` installs it"
+        assert shutil.which("newuidmap"), "no newuidmap here: `make test-all` installs it"
         settings = self.home / ".config/containers"
         settings.mkdir(parents=True)
         (settings / "storage.conf").write_text('[storage]\ndriver = "overlay"\n')

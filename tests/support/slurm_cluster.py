@@ -1,6 +1,6 @@
 """A SLURM cluster of four nodes on this machine: real daemons in namespaces that die, whole, with who asked for them.
 
-    python -m benchmarks.slurm_cluster FOLDER        (the first process of those namespaces; see `cluster`)
+    python -P slurm_cluster.py FOLDER        (the first process of those namespaces; see `cluster`)
 
 Debian's slurm-wlm and munge, and root. Nothing outside its folder is changed: /etc/slurm is a mount of its own.
 Snakemake takes SLURM_CONF out of a job's environment; so whatever talks to the cluster is started by `Cluster.command`.
@@ -153,7 +153,7 @@ def cluster() -> Iterator[Cluster]:
             process = subprocess.Popen(
                 [
                     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
-                    *(sys.executable, "-m", "benchmarks.slurm_cluster", name),
+                    *(sys.executable, "-P", __file__, name),
                 ],
                 preexec_fn=die_with_parent,
                 stdin=subprocess.DEVNULL,

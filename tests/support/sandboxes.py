@@ -1,0 +1,45 @@
+"""Functions of `inside` in sandboxes of their own, below this machine's kernel or another one."""
+
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from ddlbench.containers.podman import user_namespace
+from ddlbench.sandbox.sandbox import run_sandboxed
+from tests.support import uml
+from tests.support.repository import REPOSITORY
+
+INTEGRATION = REPOSITORY / "tests/integration"
+BACKENDS = ("tbf+nfqueue", "tbf+netem")
+
+
+def run_inside(folder: Path, function: str, *, in_uml: bool = False, **arguments: Any) -> Any:
+    """Run a function of `inside` in a sandbox of its own, in `folder`; gives back what it gives back.
+
+    in_uml: below User-Mode Linux, which is a sandbox too, instead of this machine's kernel.
+    """
+    (folder / f"{function}.json").write_text(json.dumps(arguments))
+    command = [function, f"{function}.json", "answer.json"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PYTHONPATH", f"{INTEGRATION}:{REPOSITORY / 'src'}", prepend=":")
+        if in_uml:
+            status = uml.run([sys.executable, "-m", "inside", *command], folder)
+        else:
+            within = user_namespace(arguments.get("environments", {}))
+            status = run_sandboxed("inside", command, within=within)
+    assert status == 0, f"{function} ended with status {status}"
+    return json.loads((folder / "answer.json").read_text())
+
+
+@cache
+def backends_here() -> list[str]:
+    """The ways to make a link that this kernel has."""
+    with TemporaryDirectory(prefix="backends-") as folder:
+        found: list[str] = run_inside(Path(folder), "backends")
+    return found

@@ -1,0 +1,56 @@
+"""A study that is measured in seconds: two hosts of one core, two grids of two links, one figure each."""
+
+from collections.abc import Mapping
+from typing import Any
+
+TINY_STUDY = {
+    "key": "tiny2000",
+    "title": "a tiny study",
+    "paper": {"authors": "nobody", "title": "nothing", "year": 2000},
+    "hosts": {"pair": {"count": 2, "vcpus": 1, "memory_gb": 2}},
+    "grids": {
+        name: {
+            "hosts": "pair",
+            "workers": 2,
+            "model": "mlp",
+            "dataset": "digits",
+            "batch_size": 32,
+            "link": "lan-2g",
+            axis: values,
+            "report": {"epoch_images": 60000, "epochs": 10},
+        }
+        for name, axis, values in (
+            ("bandwidth", "bandwidth_mbit", [100, 400]),
+            ("latency", "latency_ms", [1, 2]),
+        )
+    },
+    "figures": {
+        f"tiny2000_fig{number}": {
+            "grids": [grid],
+            "title": f"Step time by {grid}",
+            "x": axis,
+            "y": "step_time_ms",
+            "category": "Links",
+            "caption": "The paper sees nothing.",
+        }
+        for number, grid, axis in ((1, "bandwidth", "bandwidth_mbit"), (2, "latency", "latency_ms"))
+    },
+}
+# Little is measured, on links whose probe forgives a busy machine: what these tests are about is everything else.
+TINY_SETTINGS: Mapping[str, Any] = {
+    "measure": {
+        "warmup_steps": 1,
+        "min_steps": 1,
+        "max_steps": 3,
+        "step_budget_s": 0.1,
+        "min_repetitions": 2,
+        "max_repetitions": 2,
+        "interval_percent": 50,
+        "recheck_s": 20,
+        "seed": 1,
+    },
+    "tolerances": {"rate_percent": 60, "rtt_percent": 100, "rtt_ms": 50, "loss_points": 5},
+    "studies": ["tiny2000"],
+    "default_figures": ["tiny2000_fig1", "tiny2000_fig2"],
+    "grids": {},
+}

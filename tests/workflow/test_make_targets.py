@@ -1,0 +1,64 @@
+"""`make check`, `make test` and `make test-all` themselves: each passes when all that it runs passes."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.repository import REPOSITORY
+
+CHECKS = ("ruff", "snakefmt", "snakemake", "mypy", "lint-imports", "pytest")
+TELLS = 'echo "$(basename "$0") $*" >>asked; '
+
+
+def make(target: str, folder: Path, **scripts: str) -> "subprocess.CompletedProcess[str]":
+    """Run a target with its set-up left out and every check a script: one that passes unless another is given."""
+    tools = folder / ".venv/bin"
+    tools.mkdir(parents=True)
+    for check in CHECKS:
+        script = tools / check
+        script.write_text("#!/bin/sh\n" + TELLS + scripts.get(check, ""))
+        script.chmod(0o755)
+    shutil.copy(REPOSITORY / "Makefile", folder)
+    return subprocess.run(
+        ["make", "-o", "test-environment", "-o", "test-tools", target],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def asked_of_pytest(folder: Path) -> list[str]:
+    """What pytest was called with, in order."""
+    calls = (folder / "asked").read_text().splitlines()
+    return [call.removeprefix("pytest ") for call in calls if call.startswith("pytest ")]
+
+
+def test_check_runs_the_unit_tests_alone(tmp_path: Path) -> None:
+    assert make("check", tmp_path).returncode == 0
+    (unit,) = asked_of_pytest(tmp_path)
+    assert unit.startswith("tests/unit ")
+
+
+def test_test_all_runs_what_test_runs_and_then_what_that_left_out(tmp_path: Path) -> None:
+    assert make("test-all", tmp_path).returncode == 0
+    unit, ordinary, rest = asked_of_pytest(tmp_path)
+    assert unit.startswith("tests/unit ")
+    assert ordinary.endswith(" --ordinary")
+    assert rest == ordinary.replace("--ordinary", "--left-out")
+    assert {path.name for path in tmp_path.iterdir()} == {".venv", "Makefile", "asked"}
+
+
+@pytest.mark.parametrize("part", ["tests/unit", "--ordinary", "--left-out"])
+def test_a_part_that_fails_is_a_failure_of_all(part: str, tmp_path: Path) -> None:
+    assert make("test-all", tmp_path, pytest=f'case "$*" in *{part}*) exit 3;; esac').returncode == 2
+
+
+@pytest.mark.parametrize("check", [check for check in CHECKS if check != "pytest"])
+def test_no_test_runs_after_a_check_that_fails(check: str, tmp_path: Path) -> None:
+    assert make("test", tmp_path, **{check: "exit 1"}).returncode == 2
+    assert asked_of_pytest(tmp_path) == []
