@@ -3,4 +3,4 @@
 import pytest
 
 pytest.register_assert_rewrite("tests.support")
-pytest_plugins = ["tests.support.selection", "tests.support.fixtures", "tests.support.on_cluster"]
+pytest_plugins = [f"tests.support.{name}" for name in ("selection", "scheduling", "fixtures", "on_cluster")]

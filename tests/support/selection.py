@@ -6,20 +6,18 @@ pytest --left-out      what `--ordinary` has left out the last time; what is mis
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from tests.support.needs import NEEDS, OF_FIXTURES, is_here
 from tests.support.sandboxes import backends_here
+from tests.support.scheduling import EXPENSIVE
 
 _RECORD = "ddlbench/left_out"
 _LEFT_OUT = pytest.StashKey[
     dict[str, str]
 ]()  # a test's id -> the first need for want of which it is left out
-# The fixtures that are expensive to have twice, longest first: their tests run in one process, and begin first.
-_EXPENSIVE = ("four_nodes", "engine_address", "podman_address")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot run here; what shares an expensive fixture runs in one process, and first."""
+    """Leave out what cannot run here."""
     before: list[str] | None = config.cache.get(_RECORD, None) if config.getoption("left_out") else None
     left_out: dict[str, str] = {}
     kept = []
@@ -48,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.workeroutput["left_out"] = left_out
     if dropped := [item for item in items if item not in set(kept)]:
         config.hook.pytest_deselected(items=dropped)
-    items[:] = sorted(kept, key=_begins)
+    items[:] = kept
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -107,35 +105,11 @@ def _is_left_out(name: str, config: pytest.Config) -> bool:
 
 
 def _mark(item: pytest.Item) -> None:
-    """A test's folder is its marker; who starts processes may meet a busy machine; who shares runs together."""
+    """A test's folder is its marker; who starts processes may meet a busy machine."""
     folder = item.path.parent.name
     item.add_marker(folder)
     fixtures = set(getattr(item, "fixturenames", ()))
-    if "horovod_environment" in fixtures or fixtures & set(_EXPENSIVE):
+    if "horovod_environment" in fixtures or fixtures & set(EXPENSIVE):
         item.add_marker(pytest.mark.timeout(3600))
     elif folder != "unit":
         item.add_marker(pytest.mark.timeout(900))
-    if group := _group(item):
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
-def _group(item: pytest.Item) -> str | None:
-    """The tests that run in one process with this one: they share what is expensive, or what their module makes."""
-    fixtures = getattr(item, "fixturenames", ())
-    if expensive := [name for name in _EXPENSIVE if name in fixtures]:
-        return expensive[-1]
-    if "module" in _scopes(item):
-        return item.path.stem
-    return None
-
-
-def _scopes(item: pytest.Item) -> Iterable[str]:
-    """The scopes of a test's fixtures."""
-    definitions = item._fixtureinfo.name2fixturedefs.values() if hasattr(item, "_fixtureinfo") else ()
-    return {each[-1].scope for each in definitions if each}
-
-
-def _begins(item: pytest.Item) -> int:
-    """When a test begins, as a place in order: long groups first, then groups, then what stands alone."""
-    group = _group(item)
-    return _EXPENSIVE.index(group) if group in _EXPENSIVE else len(_EXPENSIVE) + (group is None)

@@ -1,0 +1,71 @@
+"""Which tests run in one process: those that share what is expensive to make, or what their module makes.
+
+pytest-xdist's own groups are a suffix of a test's id, which pytest 9.2 does not let it change. So the processes that
+collect tests write their groups into a file, and the one that deals them out reads it.
+"""
+
+import json
+import os
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# The fixtures that are expensive to have twice, longest first: their tests begin first.
+EXPENSIVE = ("four_nodes", "engine_address", "podman_address")
+
+
+class Groups(LoadScopeScheduling):
+    """Deals out whole groups, in the order of their first tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if not hasattr(self, "_groups"):
+            self._groups: dict[str, str] = json.loads(Path(self.config.option.groups_file).read_text())
+        return self._groups.get(nodeid, nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    return Groups(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Every process gets the name of the file."""
+    option = node.config.option
+    if not hasattr(option, "groups_file"):
+        descriptor, option.groups_file = mkstemp(prefix="ddlbench-groups-")
+        os.close(descriptor)
+    node.workerinput["groups_file"] = option.groups_file
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if file := getattr(config.option, "groups_file", None):
+        Path(file).unlink(missing_ok=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long groups first, then groups, then what stands alone."""
+    items.sort(key=_place)
+    if file := getattr(config, "workerinput", {}).get("groups_file"):
+        own = Path(f"{file}.{os.getpid()}")
+        own.write_text(json.dumps({item.nodeid: group for item in items if (group := group_of(item))}))
+        own.replace(file)  # all processes write the same
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """The name of a test's group, if it has one."""
+    fixtures = getattr(item, "fixturenames", ())
+    if expensive := [name for name in EXPENSIVE if name in fixtures]:
+        return expensive[-1]
+    definitions = item._fixtureinfo.name2fixturedefs.values() if hasattr(item, "_fixtureinfo") else ()
+    shares = any(each[-1].scope == "module" for each in definitions if each)
+    return item.path.stem if shares else None
+
+
+def _place(item: pytest.Item) -> int:
+    group = group_of(item)
+    return EXPENSIVE.index(group) if group in EXPENSIVE else len(EXPENSIVE) + (group is None)
