@@ -16,11 +16,11 @@ from benchmarks.common import benchmark, in_sandbox, in_words, options, row, sav
 from ddlbench.environments.materials import Materials, files_of
 from ddlbench.errors import DdlbenchError
 from ddlbench.hosts.launch import launched
-from ddlbench.launch.bare import MODULES
 from ddlbench.launch.roles import members
 from ddlbench.launch.worker_group import Timeouts
 from ddlbench.network.hosts import GIB, Host
 from ddlbench.system.package import package_root
+from ddlbench.workers.modules import MODULES
 
 AT_MOST_S = 0.5
 TURNS = 7

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ddlbench.code.purposes import code_for
 from ddlbench.measurements import provenance, store, tables
 
 STARTED = "2026-01-02T03:04:05.000006+00:00"
@@ -131,8 +132,6 @@ def write_manifest(path: Path, entries: list[dict[str, Any]], **report: Any) -> 
 def a_repository(root: Path) -> Path:
     """Two points, three repetitions each, their manifest, table and figure with sidecars; the figure."""
     (root / "Snakefile").write_text("")
-    module = root / "draw.py"
-    module.write_text("plot = None\n")
     measurements = store.Store(root / "results/store")
     entries, files = [], []
     for model in ("mlp", "conv2"):
@@ -153,7 +152,8 @@ def a_repository(root: Path) -> Path:
     provenance.write_sidecar(
         figure,
         made_by="zhao2016_fig5",
-        inputs={"table": table, "code": [module]},
+        inputs={"table": table},
+        code=code_for("figures zhao2016"),
         parameters={"figure": "zhao2016_fig5"},
         outputs=others,
         started=STARTED,

@@ -75,9 +75,9 @@ def test_help_exits_with_0(capsys):
 
 
 def test_an_error_is_a_message_without_a_stack_trace(figure):
-    answer = ddlbench("trace", "draw.py")
+    answer = ddlbench("trace", "Snakefile")
     assert answer.returncode == 1
-    assert answer.stderr.startswith("ddlbench: draw.py: no sidecar")
+    assert answer.stderr.startswith("ddlbench: Snakefile: no sidecar")
     assert "Traceback" not in answer.stderr
 
 

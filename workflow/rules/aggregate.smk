@@ -4,7 +4,6 @@ rule table:
         manifests=lambda wildcards: [
             f"{RESULTS}/runs/{run.study}/{run.id}.json" for run in PLAN.runs_of(wildcards.figure)
         ],
-        code=modules.files(*modules.TABULATING),
     output:
         f"{RESULTS}/tables/{{figure}}.csv",
         f"{RESULTS}/tables/{{figure}}.csv.prov.json",
@@ -13,6 +12,8 @@ rule table:
     localrule: True
     conda:
         "../envs/driver.yaml"
+    params:
+        code=lambda wildcards: code_for("table").sha256,
     script:
         "../scripts/aggregate.py"
 
@@ -23,7 +24,6 @@ rule telemetry_table:
         manifests=lambda wildcards: [
             f"{RESULTS}/runs/{run.study}/{run.id}.json" for run in PLAN.runs_of(wildcards.telemetry)
         ],
-        code=modules.files(*modules.TABULATING_TELEMETRY),
     output:
         f"{RESULTS}/tables/{{telemetry}}.csv",
         f"{RESULTS}/tables/{{telemetry}}.csv.prov.json",
@@ -32,5 +32,7 @@ rule telemetry_table:
     localrule: True
     conda:
         "../envs/driver.yaml"
+    params:
+        code=lambda wildcards: code_for("telemetry_table").sha256,
     script:
         "../scripts/tabulate_telemetry.py"

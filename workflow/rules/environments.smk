@@ -18,8 +18,6 @@ rule environment:
 
 # Docker or Apptainer on this machine, or why workers cannot be started with it, which is told as above.
 rule runtime:
-    input:
-        code=modules.files("containers/engines.py"),
     output:
         ".environments/{runtime}/environment.json",
     log:
@@ -27,6 +25,8 @@ rule runtime:
     localrule: True
     conda:
         "../envs/driver.yaml"
+    params:
+        code=lambda wildcards: code_for("runtime").sha256,
     script:
         "../scripts/describe_runtime.py"
 

@@ -12,7 +12,6 @@ rule faults:
             for point in [PLAN.faults[wildcards.fault].point]
             if PLAN.status(point).name == "measurable"
         ],
-        code=lambda wildcards: code_of(PLAN.faults[wildcards.fault].run) + modules.files(*modules.FAULTS),
         fresh=FRESH,
     output:
         f"{RESULTS}/faults/{{fault}}.csv",
@@ -23,6 +22,7 @@ rule faults:
         "../envs/driver.yaml"
     threads: 1024
     params:
+        code=lambda wildcards: code_of(PLAN.faults[wildcards.fault].run, "faults").sha256,
         kill=lambda wildcards: list(PLAN.faults[wildcards.fault].kill),
         steps=lambda wildcards: [PLAN.faults[wildcards.fault].at_step, PLAN.faults[wildcards.fault].steps],
         timeout_s=lambda wildcards: PLAN.faults[wildcards.fault].timeout_s,

@@ -6,7 +6,6 @@ for figure in PLAN.figures.values():
             figure.name
         input:
             table=[f"{RESULTS}/{table}" for table in figure.tables],
-            code=modules.files(*modules.DRAWING, f"figures/{figure.study}.py"),
         output:
             report(
                 f"{RESULTS}/figures/{figure.name}.svg",
@@ -24,5 +23,6 @@ for figure in PLAN.figures.values():
             "../envs/driver.yaml"
         params:
             figure=figure.name,
+            code=code_for(f"figures {figure.study}").sha256,
         script:
             "../scripts/draw_figure.py"

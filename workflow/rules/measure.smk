@@ -9,7 +9,6 @@ rule measure:
                 for point in PLAN.measurable_points(wildcards.run)
             }
         ),
-        code=lambda wildcards: code_of(PLAN.run(wildcards.run)),
         fresh=FRESH,
     output:
         f"{RESULTS}/runs/{{study}}/{{run}}.json",
@@ -20,6 +19,7 @@ rule measure:
         "../envs/driver.yaml"
     threads: 1024  # as many as there are
     params:
+        code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
         measure=lambda wildcards: dict(sorted(PLAN.settings["measure"].items())),
         dilation=lambda wildcards: PLAN.settings["dilation"],
@@ -39,6 +39,7 @@ use rule measure as measure_on_nodes with:
     resources:
         **{key: request_for(key) for key in {*OF_THE_PLAN, *overridden(PLAN)}},
     params:
+        code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
         measure=lambda wildcards: dict(sorted(PLAN.settings["measure"].items())),
         dilation=1,

@@ -2,7 +2,6 @@
 rule count_models:
     input:
         environment=".environments/torch/environment.json",
-        code=modules.files(*modules.COUNTING),
     output:
         f"{RESULTS}/models/{{figure}}.csv",
         f"{RESULTS}/models/{{figure}}.csv.prov.json",
@@ -12,6 +11,7 @@ rule count_models:
     conda:
         "../envs/driver.yaml"
     params:
+        code=lambda wildcards: code_for("count_models").sha256,
         models=lambda wildcards: sorted(PLAN.figures[wildcards.figure].published),
         image_shape=lambda wildcards: PLAN.figures[wildcards.figure].image_shape,
     script:

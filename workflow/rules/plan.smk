@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 os.environ.update(PYTHONPATH=f"{workflow.basedir}/src")
 sys.path.insert(0, f"{workflow.basedir}/src")
 
-from ddlbench import modules
+from ddlbench.code.purposes import code_for
 from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.plan import load, overridden, requested
 from ddlbench.plan.catalogue import NAMES

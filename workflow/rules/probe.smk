@@ -10,7 +10,6 @@ rule point_to_point:
         environment=lambda wildcards: (
             [] if wildcards.transport in ("tcp", "ucx") else [".environments/torch/environment.json"]
         ),
-        code=modules.files(*modules.PROBING),
         fresh=FRESH,
     output:
         f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv",
@@ -22,6 +21,7 @@ rule point_to_point:
         "../envs/driver.yaml"
     threads: 1024
     params:
+        code=lambda wildcards: code_for("point_to_point").sha256,
         link=lambda wildcards: list(PLAN.links[wildcards.link].values),
         measure=dict(sorted(PLAN.settings["probes"]["measure"].items())),
         largest_bytes=PLAN.settings["probes"]["point_to_point"]["largest_bytes"],
@@ -34,7 +34,6 @@ rule point_to_point:
 rule runtimes:
     input:
         environment=[str(file) for runtime in NAMES["runtime"] for file in files_of("torch", runtime)],
-        code=modules.files(*modules.PROBING_RUNTIMES),
         fresh=FRESH,
     output:
         f"{RESULTS}/probes/runtimes.csv",
@@ -45,6 +44,7 @@ rule runtimes:
         "../envs/driver.yaml"
     threads: 1024
     params:
+        code=lambda wildcards: code_for("runtimes").sha256,
         rounds=PLAN.settings["probes"]["measure"]["min_repetitions"],
     script:
         "../scripts/probe_runtimes.py"
@@ -53,7 +53,6 @@ rule runtimes:
 rule collectives:
     input:
         environment=".environments/torch/environment.json",
-        code=modules.files(*modules.PROBING_TORCH),
         fresh=FRESH,
     output:
         f"{RESULTS}/probes/collectives/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}.csv",
@@ -64,6 +63,7 @@ rule collectives:
         "../envs/driver.yaml"
     threads: 1024
     params:
+        code=lambda wildcards: code_for("collectives").sha256,
         link=lambda wildcards: list(PLAN.links[wildcards.link].values),
         measure=dict(sorted(PLAN.settings["probes"]["measure"].items())),
         sizes_bytes=PLAN.settings["probes"]["collectives"]["sizes_bytes"],

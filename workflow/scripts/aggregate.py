@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from ddlbench.code.purposes import code_for
 from ddlbench.errors import told_in_words
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.measurements.tables import aggregate, write_table
@@ -12,6 +13,7 @@ with told_in_words(snakemake.log[0]):
     write_sidecar(
         snakemake.output[0],
         made_by=snakemake.rule,
-        inputs={"manifest": list(snakemake.input.manifests), "code": list(snakemake.input.code)},
+        inputs={"manifest": list(snakemake.input.manifests)},
+        code=code_for(snakemake.rule),
         started=started,
     )

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ddlbench.code.purposes import code_for
 from ddlbench.errors import told_in_words
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.probes.model_counts import write_counts
@@ -14,6 +15,7 @@ with told_in_words(snakemake.log[0]):
     write_sidecar(
         snakemake.output[0],
         made_by=snakemake.rule,
-        inputs={"environment": environment, "code": list(snakemake.input.code)},
+        inputs={"environment": environment},
+        code=code_for(snakemake.rule),
         started=started,
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ddlbench.code.purposes import code_for
 from ddlbench.errors import told_in_words
 from ddlbench.figures import draw
 from ddlbench.measurements.provenance import write_sidecar
@@ -15,5 +16,11 @@ with told_in_words(snakemake.log[0]):
     figure = load(snakemake.config, Path.cwd()).figures[snakemake.params.figure]
     draw(figure.name, [pd.read_csv(table) for table in snakemake.input.table], figure, snakemake.output)
     svg, *others, _ = snakemake.output
-    inputs = {"table": list(snakemake.input.table), "code": list(snakemake.input.code)}
-    write_sidecar(svg, made_by=snakemake.rule, inputs=inputs, outputs=others, started=started)
+    write_sidecar(
+        svg,
+        made_by=snakemake.rule,
+        inputs={"table": list(snakemake.input.table)},
+        code=code_for(f"figures {figure.study}"),
+        outputs=others,
+        started=started,
+    )

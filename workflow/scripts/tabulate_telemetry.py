@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from ddlbench.code.purposes import code_for
 from ddlbench.errors import told_in_words
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.telemetry.table import tabulate, write_table
@@ -13,6 +14,6 @@ with told_in_words(snakemake.log[0]):
     inputs = {
         "manifest": list(snakemake.input.manifests),
         "telemetry": parts,
-        "code": list(snakemake.input.code),
     }
-    write_sidecar(snakemake.output[0], made_by=snakemake.rule, inputs=inputs, started=started)
+    code = code_for(snakemake.rule)
+    write_sidecar(snakemake.output[0], made_by=snakemake.rule, inputs=inputs, code=code, started=started)

@@ -148,8 +148,8 @@ def launched(job: Mapping[str, Any], worker: str, told: Mapping[str, Any]) -> It
     job: runtime and environments (a description each runtime; without them `python` is a bare one's), fabric,
     interfaces (named by fabric), congestion_control, placement, members (of `roles`), sites (how many), devices,
     timeouts, inherited (variables), logs (a folder); for containers also run (its id) and readable (folders).
-    worker: a name of `bare.MODULES`; told: what each rank is told besides. Call it in a sandbox, as its first process;
-    for nodes in a SLURM job, and in no sandbox. Raises DdlbenchError where hosts or workers cannot be had.
+    worker: a name of `workers.modules`; told: what each rank is told besides. Call it in a sandbox, as its first
+    process; for nodes in a SLURM job, and in no sandbox. Raises DdlbenchError where hosts or workers cannot be had.
     """
     with ExitStack() as stack:
         yield Crew(job, worker, told, stack)

@@ -4,18 +4,7 @@ from collections.abc import Mapping
 
 from ddlbench.launch.network_variables import network_variables
 from ddlbench.system.package import package_root
-
-MODULES = {  # a framework's name: what trains with it; other names: what else its workers do
-    "torch": "ddlbench.workers.torch.ring_allreduce",
-    "torch_parameter_server": "ddlbench.workers.torch.parameter_server",
-    "tensorflow": "ddlbench.workers.tensorflow.ring_allreduce",
-    "tensorflow_parameter_server": "ddlbench.workers.tensorflow.parameter_server",
-    "tensorflow_parameter_server_sync": "ddlbench.workers.tensorflow.parameter_server_sync",
-    "horovod_torch": "ddlbench.workers.horovod.torch_worker",
-    "horovod_tensorflow": "ddlbench.workers.horovod.tensorflow_worker",
-    "mxnet_parameter_server": "ddlbench.workers.mxnet.parameter_server",
-    "torch_collectives": "ddlbench.workers.torch.collectives",
-}
+from ddlbench.workers.modules import MODULES
 
 
 def workers_argv(python: str, worker: str) -> list[str]:

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 WORKER = "worker"
-BESIDES: Mapping[str, tuple[str, ...]] = {  # what trains, a name of `bare.MODULES` -> roles besides workers
+BESIDES: Mapping[
+    str, tuple[str, ...]
+] = {  # what trains, a name of `workers.modules` -> roles besides workers
     "torch_parameter_server": ("server",),
     "tensorflow_parameter_server": ("ps", "chief"),
     "tensorflow_parameter_server_sync": ("ps",),
@@ -65,7 +67,7 @@ def cluster(
 
 
 def worker_of(framework: str, strategy: str) -> str:
-    """What trains: a name of `bare.MODULES`. A framework may have one that is for a strategy alone."""
+    """What trains: a name of `workers.modules`. A framework may have one that is for a strategy alone."""
     if not strategy.startswith("parameter_server"):
         return framework
     own = f"{framework}_{strategy}"

@@ -24,7 +24,7 @@ def starter_here(
     """A starter for members on these hosts of this machine, and in these namespaces (None: ours).
 
     job: environments (a description each runtime; without them `python` is a bare one's), and what `Containers` needs.
-    worker: a name of `bare.MODULES`. Raises DdlbenchError where the runtime's program is missing.
+    worker: a name of `workers.modules`. Raises DdlbenchError where the runtime's program is missing.
     """
     described = job.get("environments", {}).get(runtime, job)
     command = workers_argv(str(described["python"]), worker)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ddlbench.code.purposes import code_for
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file, sha256_json
 from ddlbench.measurements import facts
@@ -45,6 +46,7 @@ class _Origin:
     inputs: list[tuple[str, str | None, str]] = field(default_factory=list)
     siblings: list[tuple[str, str]] = field(default_factory=list)  # files made together: (path, sha256)
     manifest: dict[str, Any] | None = None
+    code: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _origin(root: Path, name: str) -> _Origin | None:
@@ -67,7 +69,9 @@ def _origin(root: Path, name: str) -> _Origin | None:
     hashed = {path for path, _, _ in inputs}
     inputs += [(path, None, "measurement") for path in _listed(manifest or {}) if path not in hashed]
     together = [(each["path"], each["sha256"]) for each in content["outputs"]]
-    return _Origin(heading, inputs, [(content["file"], content["sha256"]), *together], manifest)
+    return _Origin(
+        heading, inputs, [(content["file"], content["sha256"]), *together], manifest, content["code"]
+    )
 
 
 def _sidecar_path(root: Path, name: str) -> str | None:
@@ -185,6 +189,8 @@ def check(files: Iterable[Path | str]) -> tuple[int, list[Mismatch]]:
             if role in NEEDS_A_SIDECAR:
                 mismatches.setdefault(name, Mismatch(name, f"has no sidecar {name}{SUFFIX}"))
             return
+        if changed := _changed_code(origin.code):
+            mismatches[changed.path] = changed
         for path, sha256 in origin.siblings:
             compare(root, path, sha256)
         for path, expected, role in origin.inputs:
@@ -196,6 +202,23 @@ def check(files: Iterable[Path | str]) -> tuple[int, list[Mismatch]]:
         compare(root, name, None)
         visit(root, name, "measurement" if _is_record(root / name) else "")
     return len(hashes), [mismatches[name] for name in sorted(mismatches)]
+
+
+def _changed_code(code: Mapping[str, Any]) -> Mismatch | None:
+    """What is no longer as a sidecar says of the code that decided its file; None if all is, or if it does not say."""
+    purpose, expected = code.get("purpose"), code.get("sha256")
+    if not isinstance(purpose, str):
+        return None
+    what = f"code of {purpose!r}"
+    try:
+        now = code_for(purpose)
+    except KeyError:
+        return Mismatch(what, "is not known to this version of ddlbench", expected)
+    if now.sha256 == expected:
+        return None
+    modules = code.get("modules") or {}
+    changed = sorted(file for file in {*modules, *now.modules} if modules.get(file) != now.modules.get(file))
+    return Mismatch(what, f"has changed in {', '.join(changed)}", expected, now.sha256)
 
 
 # ---------------------------------------------------------------------------------------------- trace

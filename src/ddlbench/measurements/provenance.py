@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import ddlbench
-from ddlbench.files import sha256_file, sha256_json, write_atomically
+from ddlbench.code.closure import Code
+from ddlbench.code.purposes import PACKAGE, whole_package
+from ddlbench.files import sha256_file, write_atomically
 from ddlbench.measurements import facts
 from ddlbench.measurements.record import seal
 
 SUFFIX = ".prov.json"
-PACKAGE = Path(ddlbench.__file__).resolve().parent
 
 
 def repository_root(file: Path | str) -> Path:
@@ -28,19 +29,25 @@ def repository_root(file: Path | str) -> Path:
     return Path.cwd()
 
 
-def code_version(modules: Sequence[Path | str] | None = None) -> dict[str, Any]:
-    """{version, commit, dirty, sha256} of the code: the package's, or that of `modules` (files or folders).
+def code_version(code: Code | None = None) -> dict[str, Any]:
+    """Which version of our code a result was made with.
 
-    sha256 covers names and contents of the modules only, so other code does not change it. commit and dirty
-    (whether anything in the working tree differs from it) are None without git or outside a repository.
+    Args:
+        code: the code that decides the result; None for the whole package.
+
+    Returns:
+        version of the package; commit, and whether anything in the working tree differs from it (dirty), both None
+        without git or outside a repository; sha256 of what the code says; purpose, what it decides, or None.
     """
-    files: dict[str, Path] = {}
-    for module in [PACKAGE] if modules is None else [Path(module).resolve() for module in modules]:
-        for file in sorted(module.rglob("*.py")) if module.is_dir() else [module]:
-            files[file.relative_to(PACKAGE).as_posix() if file.is_relative_to(PACKAGE) else file.name] = file
     commit, dirty = _commit(PACKAGE)
-    hashes = {name: sha256_file(file) for name, file in files.items()}
-    return {"version": ddlbench.__version__, "commit": commit, "dirty": dirty, "sha256": sha256_json(hashes)}
+    said = code or whole_package()
+    return {
+        "version": ddlbench.__version__,
+        "commit": commit,
+        "dirty": dirty,
+        "sha256": said.sha256,
+        "purpose": said.purpose or None,
+    }
 
 
 def _commit(folder: Path) -> tuple[str | None, bool | None]:
@@ -61,19 +68,24 @@ def write_sidecar(
     *,
     made_by: str,
     inputs: Mapping[str, Path | str | Sequence[Path | str]],
+    code: Code | None = None,
     parameters: Mapping[str, Any] | None = None,
     outputs: Sequence[Path | str] = (),
     started: datetime | str,
 ) -> Path:
     """Write the sidecar of `file`, which is complete, and return its path.
 
-    made_by: the rule's name. inputs: role (table, manifest, measurement, dataset, code, ...) -> its
-    file or files; those with the role code give the code version (without one: the whole package).
-    outputs: files made together with `file`. started: when the work began (now is its end).
+    Args:
+        file: the result.
+        made_by: the rule's name.
+        inputs: role (table, manifest, measurement, dataset, ...) -> its file or files.
+        code: the code that decides the result; None for the whole package, which `ddlbench verify` does not compare.
+        parameters: what the result was asked for with.
+        outputs: files made together with `file`.
+        started: when the work began; now is its end.
     """
     root = repository_root(file)
     listed = [(role, Path(path)) for role, paths in inputs.items() for path in _several(paths)]
-    code = [path for role, path in listed if role == "code"]
     sidecar = {
         "file": relative_name(file, root),
         "sha256": sha256_file(file),
@@ -81,7 +93,7 @@ def write_sidecar(
         "inputs": [{**_hashed(path, root), "role": role} for role, path in listed],
         "outputs": [_hashed(path, root) for path in outputs],
         "parameters": dict(parameters or {}),
-        "code": code_version(code or None),
+        "code": {**code_version(code), "modules": dict(code.modules) if code else {}},
         "host": facts.gather(),
         "started": started if isinstance(started, str) else started.isoformat(),
         "ended": datetime.now(UTC).isoformat(),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ddlbench import modules
+from ddlbench.code.purposes import code_for
 from ddlbench.environments.failed_environments import described
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
@@ -158,13 +158,12 @@ def _sidecar(
     started: datetime,
     more: Mapping[str, Any],
 ) -> None:
+    rule = "collectives" if isinstance(probe, Collectives) else "point_to_point"
     provenance.write_sidecar(
         outputs[0],
-        made_by="collectives" if isinstance(probe, Collectives) else "point_to_point",
-        inputs={
-            "environment": [environment] if environment else [],
-            "code": modules.files(*modules.PROBING),
-        },
+        made_by=rule,
+        inputs={"environment": [environment] if environment else []},
+        code=code_for(rule),
         outputs=outputs[1:],
         parameters={
             "link": probe.link,

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ddlbench import modules
+from ddlbench.code.purposes import code_for
 from ddlbench.containers import engines
 from ddlbench.containers.container import Needs
 from ddlbench.containers.docker import client_environment, published_argv
@@ -99,7 +99,8 @@ def write_runtimes(plan: Plan, materials: Materials, output: Path | str, *, logs
     provenance.write_sidecar(
         output,
         made_by="runtimes",
-        inputs={"environment": materials.descriptions, "code": modules.files(*modules.PROBING_RUNTIMES)},
+        inputs={"environment": materials.descriptions},
+        code=code_for("runtimes"),
         parameters={"rounds": rounds, "sizes_bytes": list(SIZES_BYTES)},
         started=started,
     )

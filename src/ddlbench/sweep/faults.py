@@ -16,7 +16,6 @@ from statistics import median
 from time import sleep
 from typing import Any
 
-from ddlbench import modules
 from ddlbench.containers import engines
 from ddlbench.containers.podman import user_namespace
 from ddlbench.environments.failed_environments import NO_ENVIRONMENT
@@ -82,8 +81,8 @@ def write_faults(
         inputs={
             "environment": materials.descriptions,
             "dataset": list(materials.datasets.values()),
-            "code": [*code_of(fault.run), *modules.files(*modules.FAULTS)],
         },
+        code=code_of(fault.run, "faults"),
         parameters={**point.as_dict(), "kill": list(fault.kill), **{key: conditions[key] for key in _WHEN}},
         started=started,
     )

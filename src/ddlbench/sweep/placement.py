@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import psutil
 
-from ddlbench import modules
+from ddlbench.code.closure import Code
+from ddlbench.code.purposes import ON_NODES, code_for
 from ddlbench.errors import ConfigError
 from ddlbench.hosts.launch import is_on_nodes
-from ddlbench.launch.bare import MODULES
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.launch.roles import Member, members, worker_of
 from ddlbench.network.hosts import Placement, on_nodes, place
@@ -54,11 +54,11 @@ def on_gpus(placed: Placement, point: Point, gpus: Sequence[Gpu]) -> Placement:
     return replace(placed, gpus=share_out(gpus, point.workers))
 
 
-def code_of(run: Run) -> list[str]:
-    """The files of ours that decide what the run measures."""
+def code_of(run: Run, what: str = "measure") -> Code:
+    """The code of ours that decides what is measured of the run; `what`: a purpose of a worker, of `code.purposes`."""
     point = run.points[0]
-    worker = MODULES[worker_of(point.framework, point.strategy)]
-    return modules.measuring(worker, on_nodes=is_on_nodes(point.fabric))
+    where = f" {ON_NODES}" if is_on_nodes(point.fabric) else ""
+    return code_for(f"{what} {worker_of(point.framework, point.strategy)}{where}")
 
 
 def members_of(run: Run) -> tuple[Member, ...]:

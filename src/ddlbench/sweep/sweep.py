@@ -77,8 +77,8 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
             "measurement": [path for entry in entries for path in entry["measurements"]],
             "dataset": sorted(set(materials.datasets.values())),
             "environment": materials.descriptions,
-            "code": code_of(run),
         },
+        code=code_of(run),
         parameters={
             "run": run.id,
             "measure": dict(plan.settings["measure"]),
@@ -96,8 +96,7 @@ class _Desk:
         self.materials = materials
         self.store = store
         self.facts = facts.gather()
-        self._files = code_of(run)
-        self.code = provenance.code_version(self._files)
+        self.code = provenance.code_version(code_of(run))
         self.environments, self.without = materials.described()
         self.datasets = {key: _dataset(key, path) for key, path in materials.datasets.items()}
         self._fingerprints: dict[tuple[Point, str], str] = {}
@@ -281,7 +280,10 @@ class _Desk:
     def _can_count(self, run: Run) -> bool:
         """Whether what is measured of a run is known here: that of other workers is kept under their hashes."""
         needed = description_files(self.plan.measurable_points(run.id))
-        return needed.items() <= self.materials.environments.items() and code_of(run) == self._files
+        return (
+            needed.items() <= self.materials.environments.items()
+            and code_of(run).sha256 == self.code["sha256"]
+        )
 
     def _lacking(self, key: str) -> int:
         return int(self.plan.settings["measure"]["min_repetitions"]) - len(self.store.measurements(key))

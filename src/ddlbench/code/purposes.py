@@ -1,0 +1,130 @@
+"""What code is for: the modules that run a measurement, a probe, a table or a figure, and which of them decide nothing.
+
+The same code for the same purpose means the same result. So its hash is in the fingerprint of measurements, in the
+parameters of rules (Snakemake makes anew what was made with another) and in sidecars (`ddlbench verify` compares it).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from ddlbench.code.closure import Code, Package
+from ddlbench.workers.modules import MODULES
+
+PACKAGE = Path(__file__).resolve().parent.parent
+ON_NODES = "nodes"
+
+# Modules and folders that are reached and decide nothing, each with the reason. What is reached only through them does
+# not count either.
+ALWAYS = {
+    "ddlbench.code": "It tells codes apart and measures nothing.",
+    "ddlbench.errors": "Errors end what goes wrong; their words are for people.",
+    "ddlbench.files": "It writes and hashes files, whatever is in them.",
+    "ddlbench.plan": "What it asks for is in the fingerprint, or in a rule's parameters.",
+    "ddlbench.environments": "What an environment holds is in the fingerprint, by its hash.",
+    "ddlbench.measurements.facts": "Facts are kept beside a result; those that decide are in the fingerprint.",
+    "ddlbench.measurements.provenance": "It says afterwards what a result was made of.",
+    "ddlbench.workers.modules": "It names all workers; the one that runs is a root.",
+}
+MEASURING = {
+    "ddlbench.measurements.store": "It keeps records and finds them again; they are made before.",
+    "ddlbench.measurements.record": "It checks records, and derives numbers from what was measured.",
+    "ddlbench.measurements.statistics": "It says how often to repeat, which is not in the fingerprint either.",
+    "ddlbench.sweep.attempts": "It notes when a run was tried and why that ended.",
+    "ddlbench.sweep.progress": "It prints lines on the terminal.",
+    "ddlbench.workers.common.channel": "It carries commands and answers while no step is timed.",
+}
+OFF_NODES = {
+    "ddlbench.cluster": "It starts workers on the nodes of a SLURM job; none is there.",
+    "ddlbench.network.interfaces": "It chooses among a node's interfaces; emulated hosts have one.",
+}
+PROBING = {"ddlbench.workers.common.channel": MEASURING["ddlbench.workers.common.channel"]}
+CHECKING_ENGINES = {
+    "ddlbench.containers.engines": "It checks that container engines are as described; the descriptions are inputs.",
+}
+DESCRIBING_ENGINES = {
+    "ddlbench.containers.image": "It builds images, which have descriptions of their own.",
+    "ddlbench.containers.sif": "It builds images, which have descriptions of their own.",
+}
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """The modules that run something, and what they reach that decides nothing of it, each with the reason."""
+
+    roots: tuple[str, ...]
+    without: Mapping[str, str] = field(default_factory=dict)
+
+
+PURPOSES = {
+    "measure": Purpose(("ddlbench.sweep.session", "ddlbench.sweep.placement"), MEASURING),
+    "faults": Purpose(("ddlbench.sweep.faults",), {**MEASURING, **CHECKING_ENGINES}),
+    "point_to_point": Purpose(
+        (
+            "ddlbench.probes.link_probe",
+            "ddlbench.probes.ucx_probe",
+            "ddlbench.probes.collective_probe",
+            "ddlbench.measurements.point_to_point",
+            MODULES["torch_collectives"],
+        ),
+        PROBING,
+    ),
+    "collectives": Purpose(
+        (
+            "ddlbench.probes.collective_probe",
+            "ddlbench.measurements.collectives",
+            MODULES["torch_collectives"],
+        ),
+        PROBING,
+    ),
+    "runtimes": Purpose(("ddlbench.probes.runtime_probe",), {**PROBING, **CHECKING_ENGINES}),
+    "runtime": Purpose(("ddlbench.containers.engines",), DESCRIBING_ENGINES),
+    "count_models": Purpose(("ddlbench.probes.model_counts",)),
+    "table": Purpose(("ddlbench.measurements.tables",)),
+    "telemetry_table": Purpose(("ddlbench.telemetry.table",)),
+    "figures": Purpose(("ddlbench.figures",)),
+}
+OF_WORKERS = ("measure", "faults")
+
+
+def purpose_of(words: str) -> Purpose:
+    """A purpose with its variant.
+
+    Args:
+        words: `table`; `measure torch`, with the worker as of `workers.modules`; `measure torch nodes`, if it runs on
+            nodes of a SLURM job; `figures zhao2016`, with the study.
+
+    Raises:
+        KeyError: there is no such purpose or worker.
+    """
+    what, *variant = words.split() or [""]
+    which = variant[0] if variant else ""
+    purpose = PURPOSES[what]
+    roots, without = purpose.roots, {**ALWAYS, **purpose.without}
+    if ON_NODES not in variant:
+        without |= OFF_NODES
+    if what in OF_WORKERS:
+        roots += (MODULES[which],)
+    if what == "figures":
+        roots += tuple(name for name in [f"{roots[0]}.{which}"] if name in _package().files)
+    return Purpose(roots, without)
+
+
+@cache
+def code_for(words: str) -> Code:
+    """The code that decides a result; arguments and errors as of `purpose_of`."""
+    purpose = purpose_of(words)
+    return _package().code(words, purpose.roots, purpose.without.keys())
+
+
+@cache
+def whole_package() -> Code:
+    """The code of all modules, for what nobody compares."""
+    package = _package()
+    return package.code("", package.files)
+
+
+@cache
+def _package() -> Package:
+    return Package(PACKAGE)

@@ -1,0 +1,177 @@
+"""Which of our modules decide a measurement, a probe, a table or a figure."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddlbench.code import purposes
+from ddlbench.code.closure import Package
+from ddlbench.code.purposes import ALWAYS, PACKAGE, PURPOSES, code_for, purpose_of
+from ddlbench.workers.modules import MODULES
+
+FRAMEWORKS = {
+    "torch": {"torch"},
+    "torch_parameter_server": {"torch"},
+    "tensorflow": {"tensorflow"},
+    "tensorflow_parameter_server": {"tensorflow"},
+    "tensorflow_parameter_server_sync": {"tensorflow"},
+    "horovod_torch": {"horovod", "torch"},
+    "horovod_tensorflow": {"horovod", "tensorflow"},
+    "mxnet_parameter_server": {"mxnet"},
+}
+WORDS = [
+    *(name for name in PURPOSES if name not in (*purposes.OF_WORKERS, "figures")),
+    *(
+        f"{name} {worker}{nodes}"
+        for name in purposes.OF_WORKERS
+        for worker in MODULES
+        for nodes in ("", " nodes")
+    ),
+    *(f"figures {file.stem}" for file in sorted((PACKAGE.parents[1] / "config/studies").glob("*.yaml"))),
+]
+OURS = Package(PACKAGE)
+RUNNING = ("network", "launch", "hosts", "telemetry", "workers", "sandbox", "system", "cluster")
+
+
+def closure(words):
+    purpose = purpose_of(words)
+    return set(OURS.closure(purpose.roots, purpose.without))
+
+
+def reached_through(name, words):
+    """What is in a closure only if an exclusion is lifted."""
+    purpose = purpose_of(words)
+    without = purpose.without.keys() - {name}
+    return {module for module in OURS.closure(purpose.roots, without) if f"{module}.".startswith(f"{name}.")}
+
+
+EXCLUSIONS = {name: reason for words in WORDS for name, reason in purpose_of(words).without.items()}
+
+
+@pytest.mark.parametrize("name", EXCLUSIONS)
+def test_what_is_left_out_exists_is_reached_and_has_a_reason_of_one_sentence(name):
+    assert name in OURS.files
+    assert any(reached_through(name, words) for words in WORDS if name in purpose_of(words).without)
+    reason = EXCLUSIONS[name]
+    assert reason[0].isupper()
+    assert (reason.count("."), reason[-1]) == (1, ".")
+
+
+def test_every_module_of_the_rooms_that_run_workers_decides_something_or_is_left_out_by_name():
+    decides = set().union(*map(closure, WORDS))
+    left_out = {module for module in OURS.files for name in EXCLUSIONS if f"{module}.".startswith(f"{name}.")}
+    rooms = tuple(f"ddlbench.{room}." for room in RUNNING)
+    assert {module for module in OURS.files if module.startswith(rooms)} - decides - left_out == set()
+
+
+@pytest.mark.parametrize("worker", FRAMEWORKS)
+def test_a_workers_own_modules_and_the_network_decide_and_other_frameworks_do_not(worker):
+    found = closure(f"measure {worker}")
+    assert MODULES[worker] in found
+    assert {
+        "ddlbench.network.link",
+        "ddlbench.network.star",
+        "ddlbench.network.delay",
+        "ddlbench.sweep.session",
+        "ddlbench.telemetry.sampler",
+        "ddlbench.workers.common.fork_server",
+        "ddlbench.workers.common.batches",
+    } <= found
+    frameworks = {module.split(".")[2] for module in found if module.startswith("ddlbench.workers.")}
+    assert frameworks - {"common"} == FRAMEWORKS[worker]
+
+
+def test_the_node_agent_decides_what_is_measured_on_nodes_alone():
+    on_nodes, emulated = closure("measure torch nodes"), closure("measure torch")
+    assert {"ddlbench.cluster.node_agent", "ddlbench.network.interfaces"} <= on_nodes - emulated
+    assert emulated < on_nodes
+
+
+def test_what_draws_does_not_decide_what_is_measured_nor_the_other_way_round():
+    assert "ddlbench.figures.zhao2016" in closure("figures zhao2016")
+    assert "ddlbench.figures.wang2019" not in closure("figures zhao2016")
+    assert not any(module.startswith("ddlbench.figures") for module in closure("measure torch"))
+    assert "ddlbench.measurements.tables" in closure("table")
+    assert not any(module.startswith(("ddlbench.sweep", "ddlbench.network")) for module in closure("table"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "measure torch nodes",
+        "faults torch",
+        "point_to_point",
+        "collectives",
+        "runtimes",
+        "table",
+        "count_models",
+    ],
+)
+def test_all_that_python_imports_is_found(words):
+    purpose = purpose_of(words)
+    ours = [root for root in purpose.roots if not root.startswith("ddlbench.workers.")]
+    script = "; ".join([*(f"import {root}" for root in ours), "import sys; print(*sys.modules)"])
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {name for name in answer.stdout.split() if name.startswith("ddlbench.")}
+    assert imported <= set(OURS.closure(purpose.roots))
+
+
+def test_modules_are_imported_by_a_computed_name_where_a_root_stands_for_them_only():
+    names = ("import_module", "__import__", "spec_from_file_location", "runpy")
+    found = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in OURS.files.values()
+        if any(getattr(node, "id", None) in names for node in ast.walk(ast.parse(file.read_text())))
+    }
+    assert found == {
+        "figures/__init__.py",  # the module of a study
+        "workers/common/fork_server.py",  # the worker's
+        "workers/mxnet/parameter_server.py",  # none of ours
+    }
+
+
+def test_no_module_finds_anything_by_where_it_lies_itself():
+    found = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in OURS.files.values()
+        if "(__file__)" in file.read_text()
+    }
+    assert found == {"code/purposes.py"}  # it decides nothing
+
+
+def test_no_version_of_python_changes_a_hash():
+    hashes = {words: code_for(words).sha256 for words in WORDS}
+    imports = "import sys; from ddlbench.code.purposes import code_for"
+    script = f"{imports}; print(*(code_for(words).sha256 for words in sys.argv[1:]))"
+    for python in pythons():
+        answer = subprocess.run(
+            [python, "-c", script, *hashes],
+            env={"PYTHONPATH": str(PACKAGE.parent), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert answer.stdout.split() == list(hashes.values()), python
+
+
+def pythons():
+    """This Python, and others that lie beside it or in the system."""
+    versions = [f"python3.{minor}" for minor in (11, 12, 13)]
+    others = [
+        folder / version for folder in map(Path, ("/usr/bin", "/usr/local/bin")) for version in versions
+    ]
+    return [sys.executable, *(str(file) for file in others if file.exists())]
+
+
+def test_reasons_are_given_for_all_purposes_in_one_place():
+    assert all(ALWAYS.items() <= purpose_of(words).without.items() for words in WORDS)
