@@ -27,15 +27,13 @@ class Package:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._sources: dict[str, Source] = {}
+        self._defined: dict[str, dict[str, list[Statement]]] = {}
 
     @cached_property
     def files(self) -> dict[str, Path]:
         """The dotted name of every module and sub-package -> its file."""
         return {self._name(file): file for file in sorted(self.folder.rglob("*.py"))}
-
-    @cached_property
-    def _sources(self) -> dict[str, Source]:
-        return {}
 
     def _name(self, file: Path) -> str:
         parts = file.relative_to(self.folder.parent).with_suffix("").parts
@@ -120,10 +118,6 @@ class Package:
                 found |= {statement.sha256 for statement in self._definitions(module).get(name, ())}
             new |= source.ours.get(name, frozenset()) - seen
         return found
-
-    @cached_property
-    def _defined(self) -> dict[str, dict[str, list[Statement]]]:
-        return {}
 
     def _definitions(self, module: str) -> dict[str, list[Statement]]:
         """The names that a module defines -> the statements that do."""
