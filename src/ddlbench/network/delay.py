@@ -8,7 +8,6 @@ it was told to be.
     python -m ddlbench.network.delay NAMESPACE...       (file descriptors; queue i is in the i-th, counted from 0)
 """
 
-import ctypes
 import json
 import os
 import select
@@ -20,6 +19,7 @@ from contextlib import suppress
 from random import uniform
 from time import monotonic_ns, sleep
 
+from ddlbench.system.calls import set_timer_slack
 from ddlbench.system.namespaces import entered
 
 _NETLINK_NETFILTER = 12
@@ -32,11 +32,11 @@ _SOCKET_BUFFER_BYTES = 64 << 20
 QUEUE_PACKETS = 400_000  # packets: 2 Gbit/s of full frames for more than two seconds
 _COPY_META, _GSO_FLAG = 1, 4
 _ACCEPT = 1
-_PR_SET_TIMERSLACK = 29
 _PACKET_ID_OFFSET = 24  # netlink header 16, nfgenmsg 4, attribute header 4: the packet header comes first
 _BATCH, _VERDICTS = 64, 8  # packets taken, packets let go, at a time
 # After packets came, it looks for more only that much later: woken by each, it would put aside whoever sends them.
 _NAP_S = 100e-6
+_TIMER_SLACK_NS = 1000
 # A core that has slept for long, a virtual one more so, wakes up that late at worst.
 _LATE_NS = 500_000
 # What naps, timers and the way back into Python usually cost; a packet is let go that much early.
@@ -114,7 +114,7 @@ def _attribute(kind: int, payload: bytes) -> bytes:
 
 def serve(namespaces: list[int]) -> None:
     """Delay the packets of one queue in each of the namespaces until the input ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # wake within a microsecond
+    set_timer_slack(_TIMER_SLACK_NS)
     # Only root may go before others; niceness would not count between sessions.
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))

@@ -1,19 +1,24 @@
 """Network namespaces by file descriptor: nothing is mounted, so nothing outlives the processes that use them."""
 
-import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_CLONE_NEWNET = 0x40000000
-_libc = ctypes.CDLL(None, use_errno=True)
+from ddlbench.system.calls import set_network_namespace, unshare_network
 
 
 def new_network_namespace() -> int:
-    """A file descriptor of a new, empty network namespace; the caller stays in its own."""
+    """Make a new, empty network namespace; the calling thread stays in its own.
+
+    Returns:
+        A file descriptor, which the caller closes. The namespace ends with the last descriptor and process in it.
+
+    Raises:
+        OSError: the kernel refused; without root a user namespace is needed around it.
+    """
     own = own_namespace()
     try:
-        _check(_libc.unshare(_CLONE_NEWNET), "making a network namespace")
+        unshare_network()
         try:
             return own_namespace()
         finally:
@@ -23,13 +28,24 @@ def new_network_namespace() -> int:
 
 
 def enter(namespace: int) -> None:
-    """Move the calling thread into the network namespace."""
-    _check(_libc.setns(namespace, _CLONE_NEWNET), "entering a network namespace")
+    """Move the calling thread into the network namespace of this file descriptor.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    set_network_namespace(namespace)
 
 
 @contextmanager
 def entered(namespace: int) -> Iterator[None]:
-    """Be in the network namespace for the length of a `with`; sockets made there stay there."""
+    """Be in a network namespace inside a `with` block; sockets that are made there stay there.
+
+    Args:
+        namespace: a file descriptor of it.
+
+    Raises:
+        OSError: the kernel refused.
+    """
     own = own_namespace()
     try:
         enter(namespace)
@@ -40,11 +56,5 @@ def entered(namespace: int) -> Iterator[None]:
 
 
 def own_namespace() -> int:
-    """A file descriptor of the network namespace in which the calling thread is."""
+    """Open the network namespace of the calling thread; the caller closes the file descriptor."""
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _check(result: int, doing: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{doing}: {os.strerror(number)}")

@@ -1,6 +1,5 @@
-"""Processes that do not outlive whom they work for."""
+"""Processes that do not outlive the process that started them."""
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -8,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from time import monotonic, sleep
 from typing import IO
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
+from ddlbench.system.calls import set_child_subreaper, set_parent_death_signal
+
 _POLL_S = 0.005
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends, however it ends."""
+    """Have the kernel kill this process when its parent ends, for whatever reason."""
     parent = os.getppid()
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    set_parent_death_signal(signal.SIGKILL)
+    if os.getppid() != parent:  # it had ended before the kernel knew of our wish
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -29,7 +27,17 @@ def run_to_its_end(
     variables: Mapping[str, str] = {},
     descriptors: Sequence[int] = (),
 ) -> int:
-    """Run a command that dies with us, with these variables besides ours and these open files; its exit status."""
+    """Run a command that is killed when we end, and wait for it.
+
+    Args:
+        command: its argv.
+        stderr: where its standard error goes; None: to ours.
+        variables: environment variables to add to ours.
+        descriptors: file descriptors that stay open in it.
+
+    Returns:
+        Its exit status; negative: the signal that ended it.
+    """
     process = subprocess.Popen(
         command,
         preexec_fn=die_with_parent,
@@ -46,26 +54,36 @@ def run_to_its_end(
 
 
 def adopt_orphans(adopt: bool) -> None:
-    """Become the parent of all descendants whose own parent ends from now on, or do not any more."""
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
+    """Become the parent of all descendants whose own parent ends from now on, or stop being it."""
+    set_child_subreaper(adopt)
 
 
 class Orphan:
-    """A process that we have adopted, with what `subprocess.Popen` offers for one that we have started."""
+    """A process that we have adopted, with the methods that `subprocess.Popen` has for a process that we started."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._status: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs."""
+        """Return its exit status, negative for a signal; None while it runs."""
         if self._status is None:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
             self._status = os.waitstatus_to_exitcode(status) if ended else None
         return self._status
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Its exit status, once it has ended; subprocess.TimeoutExpired where that takes longer than `timeout_s`."""
+        """Wait for its end.
+
+        Args:
+            timeout_s: how long to wait; None: as long as it takes.
+
+        Returns:
+            Its exit status; negative: the signal that ended it.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after `timeout_s`.
+        """
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while (status := self.poll()) is None:
             if deadline is not None and monotonic() > deadline:
@@ -80,5 +98,5 @@ class Orphan:
 
 
 def describe_exit(status: int) -> str:
-    """An exit status in words: `SIGKILL` or `status 3`."""
+    """Name an exit status for a person: `SIGKILL` (for -9) or `status 3`."""
     return signal.Signals(-status).name if status < 0 else f"status {status}"

@@ -1,6 +1,5 @@
 """What the processes of a host have used: time of processors, and memory."""
 
-import ctypes
 import os
 import resource
 import time
@@ -8,7 +7,7 @@ from collections.abc import Iterable
 
 import psutil
 
-_libc = ctypes.CDLL(None, use_errno=True)
+from ddlbench.system.calls import process_cpu_clock
 
 
 class Load:
@@ -48,10 +47,9 @@ class Load:
 
 
 def _open(pid: int) -> tuple[int, int] | None:
-    clock = ctypes.c_int()
-    if _libc.clock_getcpuclockid(pid, ctypes.byref(clock)) != 0:
+    if (clock := process_cpu_clock(pid)) is None:
         return None
     try:
-        return clock.value, os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
+        return clock, os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None

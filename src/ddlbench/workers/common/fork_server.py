@@ -8,7 +8,6 @@ is answered by the worker's process id. The worker is not our child but our supe
 that its end is seen there.
 """
 
-import ctypes
 import json
 import os
 import resource
@@ -16,11 +15,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from ddlbench.workers.common.scheduler_slice import dilate_turns
-
-_CLONE_NEWNET = 0x40000000
-_PR_SET_NAME = 15
-_libc = ctypes.CDLL(None, use_errno=True)
+from ddlbench.system.calls import set_network_namespace, set_process_name
+from ddlbench.workers.common.scheduler_slice import dilate_slice
 
 
 def main(module: str) -> None:
@@ -64,16 +60,15 @@ def become(order: dict[str, Any]) -> None:
     for opened in (nothing, log):
         os.close(opened)
     os.environ.update(order["variables"])
-    _libc.prctl(_PR_SET_NAME, f"ddlbench-rank{order['rank']}".encode(), 0, 0, 0)
+    set_process_name(f"ddlbench-rank{order['rank']}")
     os.setsid()  # a session of its own is a fair share of a core that hosts divide between them
     if order["namespace"]:
         namespace = os.open(order["namespace"], os.O_RDONLY)
-        if _libc.setns(namespace, _CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), f"entering the network namespace {order['namespace']}")
+        set_network_namespace(namespace)
         os.close(namespace)
     os.sched_setaffinity(0, order["cores"])
     if order["core_share"] < 1:
-        dilate_turns(1 / order["core_share"])
+        dilate_slice(1 / order["core_share"])
     resource.setrlimit(resource.RLIMIT_DATA, (order["memory_bytes"], order["memory_bytes"]))
 
 

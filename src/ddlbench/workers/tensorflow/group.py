@@ -1,17 +1,15 @@
 """How a TensorFlow process joins its group: on which devices, with how many threads, at which addresses, and in how
 much memory."""
 
-import ctypes
-
 import tensorflow as tf
 
+from ddlbench.system.calls import set_malloc_arenas, set_thread_stack_size
 from ddlbench.workers.common.channel import Message
 from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.memory import activation_bytes, parameter_bytes, refuse
 from ddlbench.workers.tensorflow.gpu import choose, options
 
 _STACK_BYTES = 1 << 20
-_M_ARENA_MAX = -8  # of glibc's malloc.h
 _PARAMETERS, _ACTIVATIONS = 15, 5  # how many times a step has them in memory, as measured
 _SIGNS = ("could not create a primitive", "could not execute a primitive")  # oneDNN has no memory
 
@@ -22,12 +20,8 @@ def spare_memory() -> None:
 
     With a heap for each, AlexNet's workers took 3.7 to 4.1 GB after some repetitions; so it is 3.5 to 3.9.
     """
-    c_library = ctypes.CDLL(None, use_errno=True)
-    attributes = ctypes.create_string_buffer(64)  # pthread_attr_t has 56
-    c_library.pthread_attr_init(attributes)
-    c_library.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
-    c_library.pthread_setattr_default_np(attributes)
-    c_library.mallopt(_M_ARENA_MAX, 1)
+    set_thread_stack_size(_STACK_BYTES)
+    set_malloc_arenas(1)
 
 
 def refuse_what_cannot_fit(point: Message, world_size: int, used_bytes: int) -> None:

@@ -15,9 +15,9 @@ TICK_MS = time.clock_getres(6) * 1e3  # of CLOCK_MONOTONIC_COARSE
 
 PROGRAM = """
 import json, sys, threading
-from ddlbench.workers.common.scheduler_slice import dilate_turns, slice_ms
+from ddlbench.workers.common.scheduler_slice import dilate_slice, slice_ms
 slices_ms = [slice_ms()]
-dilate_turns(float(sys.argv[1]))
+dilate_slice(float(sys.argv[1]))
 slices_ms.append(slice_ms())
 thread = threading.Thread(target=lambda: slices_ms.append(slice_ms()))
 thread.start()
@@ -27,7 +27,7 @@ print(json.dumps(slices_ms))
 
 
 def slices_of(dilation: float) -> list[float | None]:
-    """Of a process before it dilates its turns and after, and of a thread that it starts then."""
+    """Of a process before it dilates its slice and after, and of a thread that it starts then."""
     told = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(dilation)], check=True, capture_output=True, text=True
     )
@@ -50,5 +50,5 @@ def test_a_threads_slice_makes_up_for_the_tick_and_so_do_those_of_threads_that_i
 
 
 @pytest.mark.unit
-def test_the_kernels_longest_slice_is_the_longest_turn():
+def test_the_kernels_longest_slice_is_the_longest_dilated_one():
     assert slices_of(1000.0)[1:] == ([100.0, 100.0] if HAS_SLICES else [None, None])
