@@ -13,12 +13,15 @@ from time import monotonic
 from typing import Any
 
 from benchmarks.common import benchmark, in_sandbox, in_words, options, row, save, say, spread
-from ddlbench.environments.materials import Materials, files_of
+from ddlbench.environments.materials import Described, Materials, files_of
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
-from ddlbench.hosts.launch import launched
+from ddlbench.hosts.group_on_hosts import launched
+from ddlbench.launch.group_job import GroupJob
+from ddlbench.launch.group_member import Timeouts
 from ddlbench.launch.roles import members
-from ddlbench.launch.worker_group import Timeouts
-from ddlbench.network.hosts import GIB, Host
+from ddlbench.network.hosts import GIB, Host, Placement
+from ddlbench.protocol.codec import read, written
 from ddlbench.system.package import package_root
 from ddlbench.workers.modules import MODULES
 
@@ -58,18 +61,18 @@ def main(arguments: Sequence[str]) -> None:
     save("containers", rows, {"took_s": took_s, "load_average": os.getloadavg()})
 
 
-def by_hand_s(runtime: str, described: Mapping[str, Any]) -> float:
+def by_hand_s(runtime: str, described: RuntimeEnvironment) -> float:
     """How long a container takes until its worker is imported and says a word."""
-    source, command = package_root(), [described["python"], "-c", _SAYS]
+    source, command = package_root(), [described.python, "-c", _SAYS]
     argv = {
         "docker": [
             *("docker", "run", "--rm", "--network", "none", "--volume", f"{source}:{source}:ro"),
-            *("--env", f"PYTHONPATH={source}", described.get("image_id", ""), *command),
+            *("--env", f"PYTHONPATH={source}", described.image_id or "", *command),
         ],
         "apptainer": [
             *("apptainer", "exec", "--cleanenv", "--contain", "--no-home", "--no-privs"),
             *("--bind", f"{source}:{source}:ro"),
-            *("--env", f"PYTHONPATH={source}", described.get("sif", ""), *command),
+            *("--env", f"PYTHONPATH={source}", described.sif or "", *command),
         ],
     }[runtime]
     began = monotonic()
@@ -82,34 +85,33 @@ def by_hand_s(runtime: str, described: Mapping[str, Any]) -> float:
     return took
 
 
-def ours_s(runtime: str, environments: Mapping[str, Any]) -> float:
+def ours_s(runtime: str, environments: Described) -> float:
     """How long our launcher takes until the worker has said hello."""
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         host = Host("h1", "10.66.0.1", (min(os.sched_getaffinity(0)),), 1, 4 * GIB)
-        job = {
-            "run": "benchmark",
-            "runtime": runtime,
-            "environments": dict(environments),
-            "readable": [],
-            "fabric": "loopback",
-            "interfaces": {},
-            "sites": 1,
-            "congestion_control": "cubic",
-            "placement": {"hosts": [vars(host)], "dilation": 1.0},
-            "members": [vars(each) for each in members("torch", "ring_allreduce", 1, 1)],
-            "devices": "cpu",
-            "timeouts": vars(LIMITS),
-            "inherited": dict(os.environ),
-            "logs": folder,
-        }
+        job = GroupJob(
+            run="benchmark",
+            worker="torch",
+            strategy="ring_allreduce",
+            fabric="loopback",
+            placement=Placement((host,), 1.0, memory_reduced=False),
+            members=members("torch", "ring_allreduce", 1, 1),
+            runtime=runtime,
+            environments=environments,
+            timeouts=LIMITS,
+            inherited=dict(os.environ),
+            logs=folder,
+        )
         began = monotonic()
-        return float(in_sandbox("benchmarks.containers", job, timeout_s=_TIMEOUT_S)) - began
+        return (
+            float(in_sandbox("benchmarks.containers", json.loads(written(job)), timeout_s=_TIMEOUT_S)) - began
+        )
 
 
 def inside(job: Mapping[str, Any]) -> float:
     """The moment of the worker's hello, on the clock that all processes of a machine share."""
-    with launched(job, "torch", {"datasets": {}, "strategy": "ring_allreduce"}) as crew:
-        return crew.group.greeted_s
+    with launched(read(GroupJob, job)) as on_hosts:
+        return on_hosts.group.greeted_s
 
 
 if __name__ == "__main__":

@@ -19,17 +19,21 @@ import psutil
 
 from benchmarks.common import ROOT
 from ddlbench.errors import DdlbenchError
-from ddlbench.hosts.launch import jobs
+from ddlbench.hosts.group_on_hosts import assignments
 from ddlbench.launch.bare import workers_argv, workers_environment
-from ddlbench.launch.control_socket import Door
+from ddlbench.launch.control_socket import unix_socket
 from ddlbench.launch.fork_starter import ForkServer
+from ddlbench.launch.group_job import GroupJob
+from ddlbench.launch.group_member import Launch, Timeouts
 from ddlbench.launch.roles import members, worker_of
-from ddlbench.launch.worker_group import Launch, Timeouts, WorkerGroup
+from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host, Placement, place
 from ddlbench.network.star import Star
+from ddlbench.protocol.messages import FROM_MEMBER, Hello, ModelShape, TrainingPoint
 from ddlbench.system.namespaces import enter
 from ddlbench.system.processes import die_with_parent
 
+DIGITS = (28, 28, 1)  # height, width, channels
 TIMEOUTS = Timeouts(launch_s=120, prepare_s=120, step_s=120, heartbeat_s=60)
 _STOP_S = 120.0
 _ABORTED = "(SIGABRT)"
@@ -88,20 +92,13 @@ class Ours:
 
     def take(self, model: str, batch_size: int) -> int:
         """Prepare a model and its batches; returns the number of its parameters."""
-        point = {
-            "model": model,
-            "batch_size": batch_size,
-            "dataset": "digits",
-            "image_shape": [28, 28, 1],
-            "learning_rate": 0.01,
-            "momentum": 0.0,
-        }
-        return int(self.group.prepare(point, seed=1)[0]["parameter_count"])
+        point = TrainingPoint(model, DIGITS, "digits", batch_size, learning_rate=0.01, momentum=0.0)
+        return self.group.prepare(point, seed=1)[0].parameter_count or 0
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[float]:
         """The times of `steps` steps that the ranks take together."""
         reports = self.group.train(steps, from_fresh=from_fresh)
-        return together([times for report in reports for times in report["step_times_ms"]])
+        return together([times for report in reports for times in report.step_times_ms])
 
     def step_times_ms(self, model: str, batch_size: int, steps: int) -> list[float]:
         """One repetition, as a run measures it: a step to warm up, then `steps`."""
@@ -139,19 +136,33 @@ def ours(
             )
             for rank, member in enumerate(group_of_all)
         ]
-        told = {"datasets": {"digits-28x28x1": dataset}, "strategy": strategy}
-        told |= {"devices": "cpu", "dilation": placement.dilation}
-        tasks = jobs(group_of_all, hosts, [host.address for host in hosts], TIMEOUTS, told)
+        worker = worker_of(framework, strategy)
+        job = GroupJob(
+            run="benchmark",
+            worker=worker,
+            strategy=strategy,
+            fabric="emulated",
+            placement=placement,
+            members=group_of_all,
+            environments={},
+            datasets={"digits-28x28x1": dataset},
+            timeouts=TIMEOUTS,
+            inherited=dict(os.environ),
+            logs=folder,
+        )
         environment = workers_environment(os.environ, threads=hosts[0].threads, interface="eth0")
         with (
-            ForkServer(
-                workers_argv(python, worker_of(framework, strategy)), environment, log=Path(folder) / "log"
-            ) as server,
+            ForkServer(workers_argv(python, worker), environment, log=Path(folder) / "log") as server,
             WorkerGroup(
-                server, launches, tasks, door=Door(path=control), timeouts=TIMEOUTS, check=star.backend.check
+                server,
+                launches,
+                assignments(job, hosts, [host.address for host in hosts]),
+                control=unix_socket(control, greetings=(Hello,), kinds=FROM_MEMBER),
+                timeouts=TIMEOUTS,
+                check=star.backend.check,
             ) as group,
         ):
-            group.connect([(model, [28, 28, 1]) for model in models])
+            group.connect([ModelShape(model, DIGITS) for model in models])
             yield Ours(group)
 
 

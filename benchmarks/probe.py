@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.common import benchmark, cores_awake, in_sandbox, in_words, options, row, save, say, spread
 from benchmarks.groups import hosts_on, star_of, two_cores
-from ddlbench.cli.probe import MEASURE
+from ddlbench.cli.probe import RULE
 from ddlbench.network.link import Link
 from ddlbench.probes.link_probe import netpipe_hosts, probe_hosts
 from ddlbench.probes.ping_pong import sizes
@@ -181,7 +181,7 @@ class Both:
     def _ours(self, smallest_bytes: int, largest_bytes: int) -> tuple[dict[str, list[float]], float]:
         began = monotonic()
         wanted = sizes_of_block(smallest_bytes, largest_bytes)
-        times_s, vanished = probe_hosts(self.star, self.hosts, wanted, measure=MEASURE, timeout_s=TIMEOUT_S)
+        times_s, vanished = probe_hosts(self.star, self.hosts, wanted, rule=RULE, timeout_s=TIMEOUT_S)
         assert vanished is None, vanished
         return {str(size): values for size, values in times_s.items()}, monotonic() - began
 

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from benchmarks.groups import Ours
 from ddlbench.network.hosts import Placement
 from ddlbench.network.star import Star
+from ddlbench.protocol.agent_messages import Sampling
 from ddlbench.system.clock import Clock
-from ddlbench.telemetry.series import About
-from ddlbench.telemetry.telemetry import Telemetry, Watched
+from ddlbench.telemetry.telemetry import Telemetry, Watched, sampled
 
 
 @contextmanager
@@ -21,12 +21,16 @@ def watched(group: Ours, star: Star, placement: Placement, hertz: float = 10) ->
         Watched(host.name, "worker", namespace, [pid])
         for host, namespace, pid in zip(placement.hosts, star.namespaces, group.group.pids(), strict=True)
     ]
-    about = About("benchmark", datetime.now(UTC).isoformat(), hertz, placement.dilation, 1)
     with TemporaryDirectory(prefix="ddlbench-") as folder:
-        telemetry = Telemetry(
-            hosts, about, clock=Clock(), on_gpus=False, folder=folder, log=Path(folder) / "sampler.log"
+        sampling = Sampling(
+            run="benchmark",
+            started=datetime.now(UTC).isoformat(),
+            hertz=hertz,
+            dilation=placement.dilation,
+            vcpus=1,
+            on_gpus=False,
+            folder=folder,
+            log=str(Path(folder) / "sampler.log"),
         )
-        try:
+        with sampled(hosts, sampling, Clock()) as telemetry:
             yield telemetry
-        finally:
-            telemetry.close()

@@ -146,7 +146,7 @@ def test_a_damaged_sif_is_named_and_made_again(checkout: Path, client: docker.Do
         file.write(b"damage")
     assert "torch.sif is damaged" in made(checkout, *BOTH)
     again = {**described(checkout, "apptainer"), "sif": str(sif)}
-    check_sif(again)
+    check_sif(Path(again["sif"]), again["sif_sha256"])
     assert is_untouched(again)
 
 

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic, sleep
 
 import psutil
 import pytest
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.measurements.measure import StopRule
 from ddlbench.measurements.point_to_point import latency_us, rows
 from ddlbench.network.link import Link
 from ddlbench.network.verify import Tolerances
@@ -20,16 +22,16 @@ from tests.support.extremes import least, most
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
 PROBE = [sys.executable, "-m", "ddlbench.cli", "probe"]
 LOOSE = Tolerances(rate_percent=60, rtt_percent=100, rtt_ms=50, loss_points=5)
-LITTLE = {"min_repetitions": 3, "max_repetitions": 5, "interval_percent": 5}
-MUCH = {**LITTLE, "min_repetitions": 100, "max_repetitions": 100}  # nobody waits for its end
+LITTLE = StopRule(min_repetitions=3, max_repetitions=5, interval_percent=5)
+MUCH = replace(LITTLE, min_repetitions=100, max_repetitions=100)  # nobody waits for its end
 
 
 def probed(link, *, dilation=1.0, largest_bytes=1 << 20, netpipe=False):
     found = probe_link(
-        link, dilation=dilation, measure=LITTLE, largest_bytes=largest_bytes, timeout_s=30, netpipe=netpipe
+        link, dilation=dilation, rule=LITTLE, largest_bytes=largest_bytes, timeout_s=30, netpipe=netpipe
     )
-    assert found["vanished"] is None
-    return {tool: rows(times_s, {}) for tool, times_s in found["times_s"].items()}
+    assert found.vanished is None
+    return {tool: rows(times_s, {}) for tool, times_s in found.times_s.items()}
 
 
 def test_a_small_message_takes_the_links_latency():
@@ -84,14 +86,14 @@ def test_what_a_link_was_measured_to_be_comes_with_its_probe():
     found = probe_link(
         Link(100, 3),
         dilation=2.0,
-        measure=LITTLE,
+        rule=LITTLE,
         largest_bytes=64,
         timeout_s=30,
         netpipe=False,
         tolerances=LOOSE,
     )
-    assert found["measured"]["rate_mbit"] == pytest.approx(100, rel=0.6)
-    assert found["measured"]["rtt_ms"] == pytest.approx(6, abs=5)
+    assert found.measured.rate_mbit == pytest.approx(100, rel=0.6)
+    assert found.measured.rtt_ms == pytest.approx(6, abs=5)
 
 
 def test_a_link_out_of_tolerance_is_not_probed(capfd):
@@ -100,7 +102,7 @@ def test_a_link_out_of_tolerance_is_not_probed(capfd):
         probe_link(
             Link(100),
             dilation=1,
-            measure=LITTLE,
+            rule=LITTLE,
             largest_bytes=64,
             timeout_s=30,
             netpipe=False,
@@ -155,15 +157,15 @@ def test_what_answers_on_an_emulated_host_is_killed_and_named():
             probe_link,
             Link(1000),
             dilation=1.0,
-            measure=MUCH,
+            rule=MUCH,
             largest_bytes=8 << 20,
             timeout_s=30,
             netpipe=False,
         )
         await_answerer().kill()
         found = task.result()
-    assert "the process that answered on host h2 ended with SIGKILL" in found["vanished"]
-    assert any(found["times_s"]["ddlbench"].values())
+    assert "the process that answered on host h2 ended with SIGKILL" in found.vanished
+    assert any(found.times_s["ddlbench"].values())
 
 
 WORK_S = 0.5  # of computing: much more than a beginning, and much less than a curve

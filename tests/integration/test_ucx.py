@@ -32,24 +32,24 @@ def test_ucx_is_there_and_finds_this_machines_networks():
 
 
 def test_small_messages_take_the_links_latency_and_the_result_says_over_what_they_went():
-    found, best_ms = {}, {}
+    best_ms = {}
 
     def slowest_ms():
-        found.update(probe_link(Link(1000, 5), repetitions=2, largest_bytes=256))
-        assert found["vanished"] is None
-        for size, times_s in found["times_s"].items():
+        found = probe_link(Link(1000, 5), repetitions=2, largest_bytes=256)
+        assert found.curves.vanished is None
+        for size, times_s in found.curves.times_s.items():
+            assert found.device == "tcp/eth0"
             best_ms[size] = min(1e3 * min(times_s), best_ms.get(size, inf))
         return max(best_ms.values())
 
     assert least(slowest_ms, enough=5.5) < 5.5
     assert min(best_ms.values()) > 4.5
-    assert list(found["times_s"]) == sizes(256)
-    assert found["device"] == "tcp/eth0"
+    assert list(best_ms) == sizes(256)
 
 
 def test_a_stream_gets_the_links_bandwidth_and_never_more():
     def stream_mbit():
-        (rate,) = probe_link(Link(100), repetitions=1, largest_bytes=1 << 20)["throughput_mbit"][1 << 20]
+        (rate,) = probe_link(Link(100), repetitions=1, largest_bytes=1 << 20).curves.throughput_mbit[1 << 20]
         return rate
 
     assert most(stream_mbit, enough=0.95 * 100 * OF_NOMINAL) == pytest.approx(100 * OF_NOMINAL, rel=0.05)
@@ -58,16 +58,16 @@ def test_a_stream_gets_the_links_bandwidth_and_never_more():
 def test_dilation_leaves_latency_as_it_is_called():
     def small_ms():
         found = probe_link(Link(400, 2), dilation=4.0, repetitions=1, largest_bytes=64)
-        return found["times_s"][64][0] * 1e3
+        return found.curves.times_s[64][0] * 1e3
 
     assert least(small_ms, enough=2.2) == pytest.approx(2, abs=0.2)
 
 
 def test_what_takes_too_long_ends_with_what_was_measured_before():
     found = probe_link(Link(1, 20), repetitions=1, largest_bytes=1 << 20, timeout_s=3)
-    assert found["vanished"] == f"{PROGRAM} has been silent for 3 s"
-    assert found["times_s"][1][0] == pytest.approx(0.02, rel=0.2)
-    assert 1 << 20 not in found["times_s"]
+    assert found.curves.vanished == f"{PROGRAM} has been silent for 3 s"
+    assert found.curves.times_s[1][0] == pytest.approx(0.02, rel=0.2)
+    assert 1 << 20 not in found.curves.times_s
 
 
 def test_ucx_between_two_machines_is_measured_and_labelled_with_its_device(tmp_path, free_port):

@@ -1,9 +1,12 @@
 """The commands that start workers in Docker and in Apptainer, word for word."""
 
+from dataclasses import replace
+
 from ddlbench.containers.apptainer import apptainer_argv, program_environment
 from ddlbench.containers.container import Needs, variables_inside
 from ddlbench.containers.docker import Joined, client_environment, docker_argv
 from ddlbench.containers.podman import podman_argv, user_namespace
+from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
 from ddlbench.system.package import package_root
 
 COMMAND = [
@@ -51,9 +54,13 @@ def test_the_command_of_a_podman_container_on_an_emulated_host():
 
 def test_only_podman_without_root_needs_a_sandbox_in_its_own_user_namespace():
     entering = ("podman", "unshare", "setpriv", "--pdeathsig", "KILL", "--")
-    assert user_namespace({"docker": {"engine": {"rootless": True}}}) == entering
-    assert user_namespace({"docker": {"engine": {"rootless": False}}}) == ()
-    assert user_namespace({"apptainer": {"engine": {}}, "bare": {}}) == ()
+    bare = RuntimeEnvironment("/p")
+    rootless, rootful = (
+        replace(bare, engine=Engine("podman", "4", rootless=rootless)) for rootless in (True, False)
+    )
+    assert user_namespace({"docker": rootless}) == entering
+    assert user_namespace({"docker": rootful}) == ()
+    assert user_namespace({"apptainer": bare, "bare": bare}) == ()
 
 
 def test_the_command_of_an_apptainer_container_on_an_emulated_host():

@@ -50,7 +50,7 @@ def folder(tmp_path: Path, parts: dict[str, Bytes]) -> Path:
         if part.startswith("train"):
             (folder / NAMES[part]).write_bytes(idx(array))
         else:
-            (folder / f"{NAMES[part]}.gz").write_bytes(gzip.compress(idx(array)))
+            (folder / f"{NAMES[part]}.gz").write_bytes(gzip.compress(idx(array), mtime=0))
     return folder
 
 
@@ -190,12 +190,12 @@ def damage(folder: Path, part: str, data: bytes) -> Path:
         ("train_labels", idx(np.full(TRAIN, 47, np.uint8)), "expected labels 0 to 9, found 47"),
         (
             "train_labels",
-            gzip.compress(idx(np.zeros(TRAIN, np.uint8)))[:-9],
+            gzip.compress(idx(np.zeros(TRAIN, np.uint8)), mtime=0)[:-9],
             "truncated: its compressed data end too early",
         ),
         (
             "train_labels",
-            gzip.compress(idx(np.zeros(TRAIN, np.uint8)))[:-8] + bytes(8),
+            gzip.compress(idx(np.zeros(TRAIN, np.uint8)), mtime=0)[:-8] + bytes(8),
             "is damaged: CRC check failed",
         ),
         ("train_labels", b"\x1f\x8b\x08\x00" + bytes(6) + b"\xff" * 20, "is damaged"),
@@ -226,7 +226,7 @@ def test_mnist_without_folder_and_url_says_which_keys_to_set(tmp_path: Path) -> 
 
 
 def compressed(parts: dict[str, Bytes]) -> dict[str, bytes]:
-    return {f"{NAMES[part]}.gz": gzip.compress(idx(array)) for part, array in parts.items()}
+    return {f"{NAMES[part]}.gz": gzip.compress(idx(array), mtime=0) for part, array in parts.items()}
 
 
 def expected(bodies: dict[str, bytes]) -> dict[str, mnist.IdxFile]:

@@ -1,7 +1,6 @@
 """A worker group of real processes, which are small scripts here: how it starts, what it tells, what is left of it."""
 
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -10,32 +9,51 @@ from pathlib import Path
 import pytest
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.launch.control_socket import Door
+from ddlbench.launch.control_socket import unix_socket
 from ddlbench.launch.fork_starter import ForkServer
+from ddlbench.launch.group_member import LackedMemory, Launch, Timeouts, WorkerFailed, WorkerRefused
 from ddlbench.launch.memory_signs import sign_of_lacking_memory
-from ddlbench.launch.worker_group import LackedMemory, Launch, Refused, Timeouts, WorkerFailed, WorkerGroup
+from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host
+from ddlbench.protocol.messages import (
+    FROM_MEMBER,
+    Assignment,
+    Conclude,
+    Concluded,
+    Hello,
+    StartMember,
+    Train,
+    Trained,
+)
 from ddlbench.system.package import package_root
 from ddlbench.workers.common.scheduler_slice import slice_ms
 
 HELLO = """
-import json, os, resource, signal, sys, threading, time
-from ddlbench.workers.common.channel import Channel
-channel = Channel(control, rank)
-job = channel.receive()
+import os, resource, signal, sys, threading, time
+from ddlbench.protocol.messages import *
+from ddlbench.workers.common.control import Control
+control = Control(address, rank)
+assignment = control.assignment()
 """
 # What the fork server imports: each rank has a script of its own.
 WORKER = """
-def main(control, rank):
-    exec(SCRIPTS[rank], {"control": control, "rank": rank})
+def main(address, rank):
+    exec(SCRIPTS[rank], {"address": address, "rank": rank})
 """
-READY = HELLO + 'channel.send({"event": "ready", "job": job})\n'
+READY = HELLO + 'control.send(Ready({"rank": str(assignment.rank)}))\n'
 ANSWER = (
     READY
     + """
-answers = {"connect": "connected", "prepare": "prepared", "train": "trained", "conclude": "concluded"}
-while (command := channel.receive())["do"] != "stop":
-    channel.send({"event": answers[command["do"]], "rank": rank, "command": command})
+while not isinstance(command := control.command(), Stop):
+    match command:
+        case Connect():
+            control.send(Connected())
+        case Prepare():
+            control.send(Prepared(fits=True))
+        case Train(steps):
+            control.send(Trained([[float(rank)] * steps]))
+        case Conclude():
+            control.send(Concluded(f"parameters of {rank}"))
 """
 )
 LIMITS = {"launch_s": 20.0, "prepare_s": 20.0, "step_s": 20.0, "heartbeat_s": 20.0}
@@ -63,20 +81,39 @@ def group(tmp_path):
             )
             for rank in range(len(scripts))
         ]
-        jobs = [{"rank": rank} for rank in range(len(scripts))]
+        assignments = [assignment(rank, len(scripts)) for rank in range(len(scripts))]
         argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "scripted"]
         variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
         with ForkServer(argv, variables, log=tmp_path / "logs/fork_server.log") as server:
             return WorkerGroup(
                 server,
                 launches,
-                jobs,
-                door=Door(path=tmp_path / "control"),
+                assignments,
+                control=unix_socket(tmp_path / "control", greetings=(Hello,), kinds=FROM_MEMBER),
                 timeouts=Timeouts(**LIMITS | limits),
                 check=check,
             )
 
     return start
+
+
+def assignment(rank: int, world_size: int) -> Assignment:
+    return Assignment(
+        rank=rank,
+        role="worker",
+        index=rank,
+        world_size=world_size,
+        threads=1,
+        core_share=1.0,
+        address="127.0.0.1",
+        cluster={},
+        rendezvous="",
+        timeout_s=60.0,
+        devices="cpu",
+        dilation=1.0,
+        strategy="",
+        datasets={},
+    )
 
 
 def are_gone(processes: list[int]) -> bool:
@@ -85,10 +122,8 @@ def are_gone(processes: list[int]) -> bool:
 
 def test_every_rank_gets_its_own_job_and_answers_in_order_of_rank(group):
     with group(ANSWER, ANSWER, ANSWER) as three:
-        assert [ready["job"]["rank"] for ready in three.ready] == [0, 1, 2]
-        answers = three.train(7)
-        assert [answer["rank"] for answer in answers] == [0, 1, 2]
-        assert {answer["command"]["steps"] for answer in answers} == {7}
+        assert [ready.versions["rank"] for ready in three.ready] == ["0", "1", "2"]
+        assert [reply.step_times_ms for reply in three.train(7)] == [[[rank] * 7] for rank in (0.0, 1.0, 2.0)]
 
 
 def test_nothing_is_left_of_a_group_that_is_done(group):
@@ -107,29 +142,31 @@ def test_nothing_is_left_of_a_group_whose_user_failed(group):
 
 def test_a_worker_has_the_cores_the_memory_and_the_session_of_its_host(group):
     facts = """
-channel.receive()
-channel.send({"event": "built", "cores": list(os.sched_getaffinity(0)), "session": os.getsid(0) == os.getpid(),
-              "memory": resource.getrlimit(resource.RLIMIT_DATA)})
-channel.receive()
+control.send(Ready({
+    "cores": str(os.sched_getaffinity(0)),
+    "memory": str(resource.getrlimit(resource.RLIMIT_DATA)),
+    "has_session": str(os.getsid(0) == os.getpid()),
+}))
+control.command()
 """
-    with group(READY + facts, memory_bytes=2**30) as one:
-        (told,) = one.command({"do": "build"}, "built", "building", 20)
-    assert told["cores"] == [min(os.sched_getaffinity(0))]
-    assert told["memory"] == [2**30, 2**30]
-    assert told["session"] is True
+    with group(HELLO + facts, memory_bytes=2**30) as one:
+        assert one.ready[0].versions == {
+            "cores": str({min(os.sched_getaffinity(0))}),
+            "memory": str((2**30, 2**30)),
+            "has_session": "True",
+        }
 
 
 def test_a_worker_keeps_its_core_for_longer_where_hosts_share_it(group):
     script = """
 from ddlbench.workers.common.scheduler_slice import slice_ms
-channel.receive()
-channel.send({"event": "built", "slice_ms": slice_ms()})
-channel.receive()
+control.send(Ready({}, slice_ms=slice_ms()))
+control.command()
 """
     slices_ms = []
     for core_share in (1.0, 0.5):
-        with group(READY + script, core_share=core_share) as one:
-            slices_ms.append(one.command({"do": "build"}, "built", "building", 20)[0]["slice_ms"])
+        with group(HELLO + script, core_share=core_share) as one:
+            slices_ms.append(one.ready[0].slice_ms)
     assert slices_ms[0] == slice_ms()
     assert slices_ms[1] is None if slices_ms[0] is None else slices_ms[1] >= 2 * slices_ms[0]
 
@@ -164,10 +201,23 @@ def train(group: WorkerGroup) -> None:
     ids=["killed", "stopped", "hanging", "failing"],
 )
 def test_a_worker_that_fails_is_named_with_what_happened_and_nothing_is_left(group, misfortune, told, limits):
-    two = group(ANSWER, f"{READY}channel.receive()\n{misfortune}", **limits)
+    two = group(ANSWER, f"{READY}control.command()\n{misfortune}", **limits)
     with pytest.raises(WorkerFailed, match=told):
         train(two)
     assert are_gone(two.pids())
+
+
+MEMBER = StartMember(
+    rank=0,
+    control="",
+    host="h1",
+    namespace=None,
+    cores=[0],
+    memory_bytes=2**30,
+    core_share=1.0,
+    variables={},
+    log="log",
+)
 
 
 def test_a_framework_that_cannot_be_imported_is_told_with_the_reason(tmp_path):
@@ -175,7 +225,7 @@ def test_a_framework_that_cannot_be_imported_is_told_with_the_reason(tmp_path):
     told = r"rank 0 could not be started \(status 1\)[^$]*no_such_framework"
     server = ForkServer(argv, {"PYTHONPATH": package_root()}, log=tmp_path / "log")
     with server, pytest.raises(DdlbenchError, match=told):
-        server.start({"rank": 0}, time.monotonic() + 20)
+        server.start(MEMBER, time.monotonic() + 20)
 
 
 def test_a_framework_that_takes_too_long_to_import_is_not_waited_for(tmp_path):
@@ -184,7 +234,7 @@ def test_a_framework_that_takes_too_long_to_import_is_not_waited_for(tmp_path):
     variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
     server = ForkServer(argv, variables, log=tmp_path / "log")
     with server, pytest.raises(DdlbenchError, match="took too long while starting"):
-        server.start({"rank": 0}, time.monotonic() + 0.5)
+        server.start(MEMBER, time.monotonic() + 0.5)
 
 
 def test_a_worker_that_never_says_hello_is_too_late(group):
@@ -204,26 +254,26 @@ def test_workers_end_when_their_supervisor_has_gone(group, tmp_path):
     two = group(ANSWER, ANSWER)
     processes = [member.process for member in two._members]
     for member in two._members:
-        assert member.connection is not None
-        member.connection.shutdown(socket.SHUT_RDWR)
+        assert member.channel is not None
+        member.channel.close()
     for process in processes:
         process.wait(20)
     two._kill()
 
 
-DIES_IN_TRAINING = READY + "channel.receive(); print('peer closed', file=sys.stderr); sys.exit(3)"
-SAYS_NOTHING = READY + "channel.receive(); time.sleep(60)"
+DIES_IN_TRAINING = READY + "control.command(); print('peer closed', file=sys.stderr); sys.exit(3)"
+SAYS_NOTHING = READY + "control.command(); time.sleep(60)"
 
 
 def test_what_becomes_of_each_rank_is_found_out_although_some_die_are_killed_or_say_nothing(group):
     with group(ANSWER, DIES_IN_TRAINING, SAYS_NOTHING, SAYS_NOTHING) as four:
-        four.tell({"do": "train", "steps": 1, "from_fresh": False})
+        four.tell(Train(1))
         four.kill([3])
-        answered, died, silent, killed = four.fates("trained", 2.0)
-        assert answered.answer["rank"] == 0
+        answered, died, silent, killed = four.fates(Trained, 2.0)
+        assert answered.reply == Trained([[0.0]])
         assert (died.name, died.ended) == ("rank 1 on host h2", "status 3")
         assert "peer closed" in died.said
-        assert (silent.answer, silent.ended) == (None, None)
+        assert (silent.reply, silent.ended) == (None, None)
         assert silent.after_s >= 2.0 > max(answered.after_s, died.after_s)
         assert killed.ended == "SIGKILL"
         processes = four.pids()
@@ -233,9 +283,9 @@ def test_what_becomes_of_each_rank_is_found_out_although_some_die_are_killed_or_
 def test_survivors_can_be_told_more_after_others_have_died(group):
     with group(ANSWER, ANSWER) as two:
         two.kill([1])
-        two.tell({"do": "conclude", "evaluate": False, "save_to": None})
-        survivor, killed = two.fates("concluded", 20.0)
-        assert survivor.answer["rank"] == 0
+        two.tell(Conclude(evaluate=False))
+        survivor, killed = two.fates(Concluded, 20.0)
+        assert survivor.reply == Concluded("parameters of 0")
         assert killed.ended == "SIGKILL"
 
 
@@ -243,10 +293,9 @@ def test_survivors_can_be_told_more_after_others_have_died(group):
 HUNGRY = (
     READY
     + """
-receive = channel.receive
-assert receive()["do"] == "connect"
-channel.send({"event": "connected"})
-assert receive()["do"] == "train"
+assert isinstance(control.command(), Connect)
+control.send(Connected())
+assert isinstance(control.command(), Train)
 print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
 os.kill(os.getpid(), signal.SIGABRT)
 """
@@ -254,12 +303,12 @@ os.kill(os.getpid(), signal.SIGABRT)
 BEREFT = (
     READY
     + """
-assert channel.receive()["do"] == "connect"
+assert isinstance(control.command(), Connect)
 print("MemoryError, which was dealt with", file=sys.stderr, flush=True)
-channel.send({"event": "connected"})
-assert channel.receive()["do"] == "train"
+control.send(Connected())
+assert isinstance(control.command(), Train)
 other = os.readlink("/proc/self/fd/2").replace("rank0", "rank1")
-while job["rank"] == 0 and os.path.exists(other) and "bad_alloc" not in open(other).read():
+while assignment.rank == 0 and os.path.exists(other) and "bad_alloc" not in open(other).read():
     time.sleep(0.01)
 os._exit(1)
 """
@@ -269,22 +318,22 @@ os._exit(1)
 TELLING = (
     HELLO
     + """
-channel.send({"event": "ready", "sees": os.environ["CUDA_VISIBLE_DEVICES"]})
-channel.receive()
+control.send(Ready({"sees": os.environ["CUDA_VISIBLE_DEVICES"]}))
+control.command()
 """
 )
 
 
 def test_each_worker_has_variables_of_its_own_although_all_are_forked_from_one_process(group):
     with group(TELLING, TELLING) as two:
-        assert [ready["sees"] for ready in two.ready] == ["GPU-0", "GPU-1"]
+        assert [ready.versions["sees"] for ready in two.ready] == ["GPU-0", "GPU-1"]
 
 
-REFUSING = HELLO + 'channel.refuse("devices: gpu needs PyTorch built for CUDA")\n'
+REFUSING = HELLO + 'control.refuse("devices: gpu needs PyTorch built for CUDA")\n'
 
 
 def test_a_worker_that_cannot_do_what_its_job_says_is_heard_and_nothing_is_said_of_its_death(group):
-    with pytest.raises(Refused) as told, group(READY, REFUSING):
+    with pytest.raises(WorkerRefused) as told, group(READY, REFUSING):
         pass
     assert str(told.value) == "rank 1 on host h2: devices: gpu needs PyTorch built for CUDA"
 

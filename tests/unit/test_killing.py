@@ -13,7 +13,9 @@ from ddlbench.errors import ConfigError
 from ddlbench.figures import captioning, draw, drawing, drawn_rows
 from ddlbench.launch.roles import members
 from ddlbench.measurements import faults
+from ddlbench.measurements.faults import Fate
 from ddlbench.plan import load
+from ddlbench.protocol.messages import TestResult
 from ddlbench.sweep.faults import in_words, victims
 
 DEATHS = {
@@ -98,14 +100,10 @@ def test_the_last_workers_are_killed_or_who_holds_the_parameters(framework):
 # ------------------------------------------------------------------------------------------------ outcomes
 
 
-def fate(name: str, after_s: float, **more: Any) -> dict[str, Any]:
-    return {"name": name, "after_s": after_s, "answer": None, "ended": None, "said": "", **more}
-
-
-FINISHED = fate("rank 0", 3.0, answer={"event": "trained"})
-AT_ONCE = fate("rank 1", 0.5, ended="status 1", said="\n    RuntimeError: peer closed\n    At:\n    ")
-AFTER_TIMEOUT = fate("rank 1", 20.3, ended="status 1", said="timed out")
-SILENT = fate("rank 2", 30.0)
+FINISHED = Fate("rank 0", 3.0, has_finished=True)
+AT_ONCE = Fate("rank 1", 0.5, ended="status 1", said="\n    RuntimeError: peer closed\n    At:\n    ")
+AFTER_TIMEOUT = Fate("rank 1", 20.3, ended="status 1", said="timed out")
+SILENT = Fate("rank 2", 30.0)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +126,10 @@ CONDITIONS = {
 }  # fmt: skip
 
 
-def row(killed: str, survivors: list[dict[str, Any]], **more: Any) -> faults.Row:
-    tested = {"test_accuracy_percent": 93.25} if survivors == [FINISHED] else {}
+def row(killed: str, survivors: list[Fate], **more: Any) -> faults.Row:
+    tested = TestResult(0.25, 93.25) if survivors == [FINISHED] else None
     return faults.row(
-        killed, [fate("rank 2", 0.0)], survivors, tested=tested, conditions={**CONDITIONS, **more}
+        killed, [Fate("rank 2", 0.0)], survivors, tested=tested, conditions={**CONDITIONS, **more}
     )
 
 
@@ -160,7 +158,7 @@ def test_a_row_says_what_happened_when_and_what_the_first_to_die_said():
     ],
 )
 def test_of_a_log_that_line_is_told_that_names_the_error(log, expected):
-    assert row("1 worker", [fate("rank 0", 1.0, ended="status 1", said=log)])["said"] == expected
+    assert row("1 worker", [Fate("rank 0", 1.0, ended="status 1", said=log)])["said"] == expected
 
 
 @pytest.fixture

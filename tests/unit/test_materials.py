@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ddlbench.containers.engines import describe_or_record
 from ddlbench.environments.materials import Materials, files_of, readable
+from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
 
 
 def described(folder: Path, name: str, **says: object) -> Path:
@@ -34,14 +35,14 @@ def test_a_runtime_that_is_missing_leaves_the_others(tmp_path):
         {},
     )
     found, without = materials.described()
-    assert found == {"bare": {"name": "torch", "python": "/p"}}
+    assert found == {"bare": RuntimeEnvironment("/p", name="torch")}
     assert without == {"docker": "no docker: no daemon answers"}
 
 
 def test_an_image_comes_with_the_engine_that_runs_it(tmp_path):
-    image, engine = described(tmp_path, "image"), described(tmp_path, "docker", version="1")
+    image, engine = described(tmp_path, "image", python="/p"), described(tmp_path, "docker", version="1")
     found, without = Materials({"docker": [image, engine]}, {}).described()
-    assert found["docker"]["engine"] == {"name": "docker", "version": "1"}
+    assert found["docker"].engine == Engine("docker", "1")
     assert without == {}
 
 

@@ -8,6 +8,7 @@ import pynvml
 import pytest
 
 from ddlbench.launch.gpus import GpuLoad, Gpus, gpus_here, planned_gpus, usable
+from ddlbench.protocol.agent_messages import SamplerJob, Sampling, WatchedHost
 from ddlbench.system.gpu_shares import Gpu
 from ddlbench.telemetry.sampler import Sampler
 
@@ -82,14 +83,7 @@ def test_a_machine_without_a_driver_has_none(no_driver):
     [("GPU-1", [GpuLoad(51.0, 2**31)]), (None, [GpuLoad(50.0, 2**30), GpuLoad(51.0, 2**31)])],
 )
 def test_a_host_is_watched_on_its_own_gpu_or_on_all_where_that_is_not_known(two_gpus, tmp_path, gpu, loads):
-    host = {"name": "h1", "role": "worker", "pids": [os.getpid()], "namespace": None, "has_machine": False}
-    about = {"dilation": 1, "hertz": 10}
-    job = {
-        "hosts": [host | {"gpu": gpu}],
-        "about": about,
-        "clock": 0.0,
-        "on_gpus": True,
-        "folder": str(tmp_path),
-    }
-    (sample,) = Sampler(job).sample()
+    host = WatchedHost("h1", "worker", None, [os.getpid()], gpu=gpu)
+    sampling = Sampling("a-run", "2026-01-01", 10, 1, 1, on_gpus=True, folder=str(tmp_path), log="")
+    (sample,) = Sampler(SamplerJob([host], sampling, 0.0)).sample()
     assert sample.gpus == loads

@@ -81,7 +81,7 @@ def test_a_missing_apptainer_is_named_with_how_to_get_it(monkeypatch: pytest.Mon
 
 
 def test_a_whole_sif_passes(described: dict[str, Any]) -> None:
-    check_sif(described)
+    check_sif(Path(described["sif"]), described["sif_sha256"])
     assert is_untouched(described)
 
 
@@ -90,11 +90,11 @@ def test_a_damaged_sif_is_named(described: dict[str, Any]) -> None:
     os.utime(described["sif"], ns=(0, 0))
     assert not is_untouched(described)
     with pytest.raises(DdlbenchError, match=r"x\.sif is damaged: its checksum is not the one"):
-        check_sif(described)
+        check_sif(Path(described["sif"]), described["sif_sha256"])
 
 
 def test_a_missing_sif_is_named(described: dict[str, Any]) -> None:
     Path(described["sif"]).unlink()
     assert not is_untouched(described)
     with pytest.raises(DdlbenchError, match=r"x\.sif is missing"):
-        check_sif(described)
+        check_sif(Path(described["sif"]), described["sif_sha256"])

@@ -8,9 +8,10 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ddlbench.measurements.measure import StopRule
 from ddlbench.measurements.statistics import RESAMPLES, SEED, is_stable, median_interval, needs_repetition
 
-MEASURE = {"min_repetitions": 3, "max_repetitions": 6, "interval_percent": 10}
+RULE = StopRule(min_repetitions=3, max_repetitions=6, interval_percent=10)
 TIMES = st.lists(st.floats(1e-3, 1e6), min_size=2, max_size=12)
 
 
@@ -73,11 +74,11 @@ def test_no_values_have_no_median():
 @given(st.lists(st.floats(1, 100), max_size=10))
 def test_a_point_is_repeated_until_it_is_stable_and_never_more_often_than_the_cap(values):
     if len(values) < 3:
-        assert needs_repetition(values, MEASURE)
+        assert needs_repetition(values, RULE)
     elif len(values) >= 6:
-        assert not needs_repetition(values, MEASURE)
+        assert not needs_repetition(values, RULE)
     else:
-        assert needs_repetition(values, MEASURE) != is_stable(values, 10, 3)
+        assert needs_repetition(values, RULE) != is_stable(values, 10, 3)
 
 
 def test_the_stop_rule_takes_the_half_width_in_percent_of_the_median():
@@ -89,8 +90,8 @@ def test_the_stop_rule_takes_the_half_width_in_percent_of_the_median():
 
 def test_the_stop_rule_has_time_in_a_sweep():
     values = [10.0, 11.0, 12.0, 13.0, 30.0]
-    needs_repetition(values, MEASURE)
+    needs_repetition(values, RULE)
     started = time.perf_counter()
     for _ in range(20):
-        needs_repetition(values, MEASURE)
+        needs_repetition(values, RULE)
     assert (time.perf_counter() - started) / 20 < 0.010

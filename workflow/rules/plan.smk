@@ -19,7 +19,7 @@ from ddlbench.environments.failed_environments import failures, forget
 from ddlbench.launch.gpus import planned_gpus
 from ddlbench.containers.image_files import forget_vanished
 from ddlbench.sweep.invocation import announce, clear_locks_of_the_dead, stamp
-from ddlbench.hosts.launch import is_on_nodes
+from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.environments.materials import description_files, files_of
 from ddlbench.sweep.orphans import remove_orphans
 from ddlbench.cluster.partitions import Request, check_requests, partitions

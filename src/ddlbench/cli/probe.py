@@ -18,11 +18,12 @@ from typing import Any
 
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.files import write_atomically
+from ddlbench.measurements.measure import StopRule
 from ddlbench.probes.ping_pong import LARGEST_BYTES, MOST_BYTES, answer, listening, probe, sizes
 
 PORT = 5002  # NetPIPE's own
 # A value is the mean over some milliseconds already.
-MEASURE = {"min_repetitions": 5, "max_repetitions": 12, "interval_percent": 5}
+RULE = StopRule(min_repetitions=5, max_repetitions=12, interval_percent=5)
 LARGEST_DILATION = 10_000
 LONGEST_TIMEOUT_S = 86_400
 _SHOWN_BYTES = (1, 64, 1024, 65536, 1 << 20, LARGEST_BYTES)
@@ -113,13 +114,13 @@ def _probe_link(arguments: argparse.Namespace) -> int:
     found = probe_link(
         link,
         dilation=arguments.dilation,
-        measure=MEASURE,
+        rule=RULE,
         largest_bytes=arguments.largest_bytes,
         timeout_s=arguments.timeout_s,
         netpipe=arguments.netpipe,
         tolerances=Tolerances(**plan.settings["tolerances"]),
     )
-    measured = found["measured"]
+    measured = found.measured.as_dict() if found.measured else {}
     print(f"link {arguments.name}: asked {link}")
     print(
         "measured: {rate_mbit:.4g} Mbit/s, round trip {rtt_ms:.3g} ms, {loss_percent:.2g} % loss".format(
@@ -130,13 +131,13 @@ def _probe_link(arguments: argparse.Namespace) -> int:
         "transport": "tcp",
         "device": OF_EMULATED_HOSTS.name,
         "fabric": "emulated",
-        "backend": found["backend"],
+        "backend": found.backend,
         "link": arguments.name,
         **link.as_dict(),
         **{f"measured_{what}": value for what, value in measured.items()},
         "dilation": arguments.dilation,
     }
-    return _report(found["times_s"], conditions, found["vanished"], arguments.output)
+    return _report(found.times_s, conditions, found.vanished, arguments.output)
 
 
 def _probe_address(arguments: argparse.Namespace) -> int:
@@ -150,7 +151,7 @@ def _probe_address(arguments: argparse.Namespace) -> int:
         arguments.host,
         arguments.port,
         sizes(arguments.largest_bytes),
-        needs_more=lambda values: needs_repetition(values, MEASURE),
+        needs_more=lambda values: needs_repetition(values, RULE),
         timeout_s=arguments.timeout_s,
         exchange=compiled(),
     )

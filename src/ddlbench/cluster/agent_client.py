@@ -1,21 +1,33 @@
-"""One node as the driver has it: the process of ours that is there, and what it has started for us."""
+"""One node as the driver has it: the connection to our agent there, and what that has started for us."""
 
-import json
-import selectors
-import socket
 import subprocess
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from time import monotonic
-from typing import Any
+from typing import TypeVar
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.protocol.agent_messages import (
+    AgentHello,
+    AgentReply,
+    BeginSteps,
+    Done,
+    EndSteps,
+    Failed,
+    KillMember,
+    MemberEnded,
+    Sampled,
+    ToAgent,
+    Unwatch,
+)
+from ddlbench.protocol.channel import Closed, LineChannel
+from ddlbench.protocol.messages import Started
 
+R = TypeVar("R", Started, Sampled, Done)
 _POLL_S = 0.2
 _ANSWER_S = 60.0
-
-Message = dict[str, Any]
 
 
 class NodeLost(DdlbenchError):
@@ -35,7 +47,11 @@ class RemoteProcess:
         return self._node.ended.get(self.pid, -9 if self._node.is_lost else None)
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Its exit status, once it has ended; subprocess.TimeoutExpired where that takes longer than `timeout_s`."""
+        """Its exit status, once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after `timeout_s`.
+        """
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while (status := self.poll()) is None:
             if deadline is not None and monotonic() > deadline:
@@ -47,70 +63,80 @@ class RemoteProcess:
         """Send it SIGKILL, unless it has ended."""
         if self.poll() is None:
             with suppress(NodeLost):
-                self._node.ask({"do": "kill", "pid": self.pid})
+                self._node.ask(KillMember(self.pid), Done)
 
 
 class Node:
-    """One node: its process of ours at the other end of a connection, and what it has said."""
+    """One node, and our agent there at the other end of a connection.
 
-    def __init__(self, hello: Message, connection: socket.socket) -> None:
-        self.name: str = hello["node"]
+    Attributes:
+        hello: what the agent said of its node.
+        ended: exit statuses of members that have ended, by process id.
+        is_lost: the agent is gone.
+    """
+
+    def __init__(self, hello: AgentHello, channel: LineChannel[object]) -> None:
+        self.name = hello.node
         self.hello = hello
-        self.ended: dict[int, int] = {}  # pid -> exit status
+        self.ended: dict[int, int] = {}
         self.is_lost = False
-        self._answers: deque[Message] = deque()
-        self._connection = connection
-        self._received = b""
-        connection.settimeout(_ANSWER_S)
+        self._replies: deque[AgentReply] = deque()
+        self._channel = channel
 
-    def tell(self, message: Message) -> None:
-        """Have it do something; its answer is the next that `answer` gives."""
+    def tell(self, message: ToAgent) -> None:
+        """Have it do something; its reply is the next that `reply` gives."""
         try:
-            self._connection.sendall(json.dumps(message).encode() + b"\n")
+            self._channel.send(message)
         except OSError:
             self.is_lost = True
 
-    def answer(self, limit_s: float = _ANSWER_S) -> Message:
-        """Its answer to what it was told. Raises DdlbenchError with its words, NodeLost where there is none."""
+    def reply(self, kind: type[R], limit_s: float = _ANSWER_S) -> R:
+        """Its reply to what it was told.
+
+        Args:
+            kind: the class of the reply.
+            limit_s: how long it may take.
+
+        Raises:
+            DdlbenchError: the agent could not do it, in its words.
+            NodeLost: it has gone, or has not replied in time.
+        """
         deadline = monotonic() + limit_s
-        while not self._answers:
+        while not self._replies:
             self.read(_POLL_S)
-            if not self._answers and (self.is_lost or monotonic() > deadline):
+            if not self._replies and (self.is_lost or monotonic() > deadline):
                 why = "has gone" if self.is_lost else f"has not answered for {limit_s:.0f} s"
                 raise NodeLost(f"node {self.name} {why}")
-        answer = self._answers.popleft()
-        if "error" in answer:
-            raise DdlbenchError(f"node {self.name}: {answer['error']}")
-        return answer
+        reply = self._replies.popleft()
+        if isinstance(reply, Failed):
+            raise DdlbenchError(f"node {self.name}: {reply.why}")
+        if not isinstance(reply, kind):
+            raise NodeLost(f"node {self.name} has replied with {reply}, where a {kind.__name__} was due")
+        return reply
 
-    def ask(self, message: Message, limit_s: float = _ANSWER_S) -> Message:
-        """What it answers when it is told this."""
+    def ask(self, message: ToAgent, kind: type[R], limit_s: float = _ANSWER_S) -> R:
+        """What it replies when it is told this; as `reply`."""
         self.tell(message)
-        return self.answer(limit_s)
+        return self.reply(kind, limit_s)
 
     def read(self, limit_s: float) -> None:
         """Take in what it says within `limit_s`."""
         if self.is_lost:
             return
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._connection, selectors.EVENT_READ)
-            if not selector.select(limit_s):
-                return
         try:
-            part = self._connection.recv(1 << 16)
-        except OSError:
-            part = b""
-        self.is_lost = not part
-        *lines, self._received = (self._received + part).split(b"\n")
-        for message in map(json.loads, lines):
-            if message["event"] == "ended":
-                self.ended[message["pid"]] = message["status"]
-            else:
-                self._answers.append(message)
+            messages = self._channel.arrived(limit_s)
+        except Closed:
+            self.is_lost = True
+            return
+        for message in messages:
+            if isinstance(message, MemberEnded):
+                self.ended[message.pid] = message.status
+            elif isinstance(message, Started | Sampled | Done | Failed):
+                self._replies.append(message)
 
     def close(self) -> None:
         """Let it go; it ends what it has started."""
-        self._connection.close()
+        self._channel.close()
 
 
 class NodesTelemetry:
@@ -118,30 +144,33 @@ class NodesTelemetry:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
-        self.costs: Message = {}  # by node, once it has ended
+        self.costs: Mapping[str, object] = {}  # by node, once it has ended
 
     def begin(self, point: str, repetition: int) -> None:
         """The timed steps of a repetition begin now."""
-        ask_all(self._nodes, {"do": "begin", "point": point, "repetition": repetition})
+        ask_all(self._nodes, BeginSteps(point, repetition), Done)
 
-    def end(self, steps: int) -> Message:
-        """They have ended: where their telemetry lies, and what each host has sent and received in a step."""
-        ends = ask_all(self._nodes, {"do": "end", "steps": steps})
-        return {
-            "files": [file for end in ends for file in end["files"]],
-            "begin_s": min(end["begin_s"] for end in ends),
-            "end_s": max(end["end_s"] for end in ends),
-            "hosts": {host: found for end in ends for host, found in end["hosts"].items()},
-        }
+    def end(self, steps: int) -> Sampled:
+        """They have ended: where their telemetry is, and what each host has counted in a step."""
+        ends = ask_all(self._nodes, EndSteps(steps), Sampled)
+        return Sampled(
+            [file for end in ends for file in end.files],
+            min(end.begin_s for end in ends),
+            max(end.end_s for end in ends),
+            {host: found for end in ends for host, found in end.hosts.items()},
+        )
 
     def close(self) -> None:
         """Let the samplers write what is left, and end."""
-        ends = ask_all(self._nodes, {"do": "unwatch"})
-        self.costs = {node.name: end["costs"] for node, end in zip(self._nodes, ends, strict=True)}
+        ends = ask_all(self._nodes, Unwatch(), Done)
+        self.costs = {
+            node.name: asdict(end.costs) for node, end in zip(self._nodes, ends, strict=True) if end.costs
+        }
 
 
-def ask_all(nodes: Sequence[Node], message: Message) -> list[Message]:
-    """What each node answers; they do it at the same time."""
+def ask_all(nodes: Iterable[Node], message: ToAgent, kind: type[R]) -> list[R]:
+    """What each node replies; they do it at the same time."""
+    nodes = list(nodes)
     for node in nodes:
         node.tell(message)
-    return [node.answer() for node in nodes]
+    return [node.reply(kind) for node in nodes]

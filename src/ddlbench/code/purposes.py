@@ -27,19 +27,23 @@ ALWAYS = {
     "ddlbench.measurements.provenance": "It says afterwards what a result was made of.",
     "ddlbench.workers.modules": "It names all workers; the one that runs is a root.",
 }
+CARRYING = {
+    "ddlbench.protocol.channel": "It carries messages while no step is timed.",
+    "ddlbench.protocol.codec": "It encodes messages while no step is timed.",
+    "ddlbench.workers.common.control": "It takes commands and sends replies while no step is timed.",
+}
 MEASURING = {
     "ddlbench.measurements.store": "It keeps records and finds them again; they are made before.",
     "ddlbench.measurements.record": "It checks records, and derives numbers from what was measured.",
     "ddlbench.measurements.statistics": "It says how often to repeat, which is not in the fingerprint either.",
     "ddlbench.sweep.attempts": "It notes when a run was tried and why that ended.",
     "ddlbench.sweep.progress": "It prints lines on the terminal.",
-    "ddlbench.workers.common.channel": "It carries commands and answers while no step is timed.",
+    **CARRYING,
 }
 OFF_NODES = {
     "ddlbench.cluster": "It starts workers on the nodes of a SLURM job; none is there.",
     "ddlbench.network.interfaces": "It chooses among a node's interfaces; emulated hosts have one.",
 }
-PROBING = {"ddlbench.workers.common.channel": MEASURING["ddlbench.workers.common.channel"]}
 CHECKING_ENGINES = {
     "ddlbench.containers.engines": "It checks that container engines are as described; the descriptions are inputs.",
 }
@@ -68,7 +72,7 @@ PURPOSES = {
             "ddlbench.measurements.point_to_point",
             MODULES["torch_collectives"],
         ),
-        PROBING,
+        CARRYING,
     ),
     "collectives": Purpose(
         (
@@ -76,9 +80,9 @@ PURPOSES = {
             "ddlbench.measurements.collectives",
             MODULES["torch_collectives"],
         ),
-        PROBING,
+        CARRYING,
     ),
-    "runtimes": Purpose(("ddlbench.probes.runtime_probe",), {**PROBING, **CHECKING_ENGINES}),
+    "runtimes": Purpose(("ddlbench.probes.runtime_probe",), {**CARRYING, **CHECKING_ENGINES}),
     "runtime": Purpose(("ddlbench.containers.engines",), DESCRIBING_ENGINES),
     "count_models": Purpose(("ddlbench.probes.model_counts",)),
     "table": Purpose(("ddlbench.measurements.tables",)),

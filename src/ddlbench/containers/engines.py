@@ -17,6 +17,7 @@ from ddlbench.containers.podman import PODMANS_USER_NAMESPACE
 from ddlbench.containers.unpacked import can_mount, unpack
 from ddlbench.environments.environment import STAMP
 from ddlbench.environments.materials import ENVIRONMENTS
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
 from ddlbench.sandbox.sandbox import check_sandbox
@@ -43,7 +44,7 @@ def describe(runtime: str, *, patience_s: float = _ANSWER_S) -> dict[str, Any]:
     return _QUESTIONS[runtime](patience_s)
 
 
-def check(environments: Mapping[str, Mapping[str, Any]]) -> None:
+def check(environments: Mapping[str, RuntimeEnvironment]) -> None:
     """Raise DdlbenchError where a runtime or what it starts is gone or damaged since it was described.
 
     environments: what workers are to run in, by runtime. A runtime that does not answer any more is asked anew by the
@@ -58,22 +59,23 @@ def check(environments: Mapping[str, Mapping[str, Any]]) -> None:
             raise
     if docker := environments.get("docker"):
         _check_image(docker)
-    if described := environments.get("apptainer"):
+    if apptainer := environments.get("apptainer"):
         from ddlbench.containers.sif import check_sif
 
-        check_sif(described)
-        if described["engine"]["unpacked"]:
-            unpack(described, described["engine"]["program"])
+        sif, sha256 = Path(apptainer.sif or ""), apptainer.sif_sha256 or ""
+        check_sif(sif, sha256)
+        if apptainer.engine and apptainer.engine.unpacked:
+            unpack(sif, sha256, apptainer.engine.program)
 
 
-def _check_image(described: Mapping[str, Any]) -> None:
+def _check_image(docker: RuntimeEnvironment) -> None:
     from ddlbench.containers import engine
     from ddlbench.containers.image import is_there
 
     with closing(engine.connect()) as client:
-        if not is_there(described, client):
+        if not is_there(docker.image_id or "", client):
             raise DdlbenchError(
-                f"{described['image']} is not in the container engine any more; the next start makes it again"
+                f"{docker.image} is not in the container engine any more; the next start makes it again"
             )
         client.containers.prune(filters={"label": LABEL, "until": _ABANDONED})
 

@@ -99,9 +99,9 @@ def make_image(
     return image_description
 
 
-def is_there(image: Mapping[str, Any], client: docker.DockerClient) -> bool:
-    """Whether the engine has the image that this description (docker.json) speaks of."""
-    return engine.image_id(client, image["image_id"]) is not None
+def is_there(image_id: str, client: docker.DockerClient) -> bool:
+    """Whether the engine has the image of this id."""
+    return engine.image_id(client, image_id) is not None
 
 
 def _context(

@@ -76,13 +76,13 @@ def forget_vanished(folder: Path = FOLDER) -> list[str]:
         except DdlbenchError:  # who needs an image is told so
             images = {}
     for stamp, described in images.items():
-        if not is_there(described, client):
+        if not is_there(described["image_id"], client):
             told.append(f"{described['image']} is not in the container engine any more; making it again")
             stamp.unlink(missing_ok=True)
     for stamp, described in _descriptions(folder, "apptainer").items():
         try:
             if not is_untouched(described):
-                check_sif(described)
+                check_sif(Path(described["sif"]), described["sif_sha256"])
         except DdlbenchError as error:
             told.append(str(error))
             stamp.unlink(missing_ok=True)

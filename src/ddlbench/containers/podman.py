@@ -6,10 +6,10 @@ namespace alone; so the sandbox of its workers is made in there.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ddlbench.containers.container import Needs
 from ddlbench.containers.docker import Joined, run_words
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
 
 OWNER = (0, 0)  # how Podman without root numbers the user whose it is
 # `podman unshare` ends without ending what it has started
@@ -37,10 +37,10 @@ def podman_argv(
     ]
 
 
-def user_namespace(environments: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+def user_namespace(environments: Mapping[str, RuntimeEnvironment]) -> tuple[str, ...]:
     """The words before a command that make it start in the user namespace that its workers' engine needs; often none.
 
     environments: descriptions of what workers run in, by runtime.
     """
-    rootless = environments.get("docker", {}).get("engine", {}).get("rootless")
-    return PODMANS_USER_NAMESPACE if rootless else ()
+    docker = environments.get("docker")
+    return PODMANS_USER_NAMESPACE if docker and docker.engine and docker.engine.rootless else ()

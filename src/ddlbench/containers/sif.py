@@ -71,17 +71,16 @@ def make_sif(docker: Path, sif: Path, *, folder: Path, say: Say) -> dict[str, An
         "sha256": sha256_json([docker_image["sha256"], "sif"]),
     }
     if asked != made:
-        os.replace(asked, tree_of(made_of_it))
+        os.replace(asked, tree_of(sif, str(made_of_it["sif_sha256"])))
     say(f"SIF {name}: {made_of_it['size_bytes'] / 1e6:.0f} MB in {monotonic() - started:.0f} s")
     return made_of_it
 
 
-def check_sif(image: Mapping[str, Any]) -> None:
-    """Raise DdlbenchError, naming the SIF, where it is missing or is not what its description (apptainer.json) says."""
-    sif = Path(image["sif"])
+def check_sif(sif: Path, sha256: str) -> None:
+    """Raise DdlbenchError, naming the SIF, where it is missing or has another checksum than its description says."""
     if not sif.is_file():
         raise DdlbenchError(f"{sif} is missing; it is made anew by the next start")
-    if sha256_file(sif) != image["sif_sha256"]:
+    if sha256_file(sif) != sha256:
         raise DdlbenchError(
             f"{sif} is damaged: its checksum is not the one in its description; it is made anew by the next start"
         )

@@ -3,9 +3,7 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ddlbench.environments.commands import call
 
@@ -22,18 +20,17 @@ def can_mount() -> bool:
     return os.geteuid() == 0 or os.access("/dev/fuse", os.R_OK | os.W_OK)
 
 
-def tree_of(image: Mapping[str, Any]) -> Path:
-    """Where the files of the SIF that this description (apptainer.json) speaks of lie, once they are unpacked."""
-    sif = Path(image["sif"])
-    return sif.with_name(f"{sif.stem}-{image['sif_sha256'][:12]}")
+def tree_of(sif: Path, sha256: str) -> Path:
+    """Where the files of a SIF of this checksum lie, once they are unpacked."""
+    return sif.with_name(f"{sif.stem}-{sha256[:12]}")
 
 
-def unpack(image: Mapping[str, Any], program: str) -> None:
+def unpack(sif: Path, sha256: str, program: str) -> None:
     """Unpack the SIF, unless that is done, in place of what was unpacked of another; who comes meanwhile waits.
 
     The folder has its name when it is whole. Raises DdlbenchError where it cannot be unpacked.
     """
-    sif, tree = Path(image["sif"]), tree_of(image)
+    tree = tree_of(sif, sha256)
     with sif.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # goes with us
         if tree.is_dir():

@@ -1,20 +1,23 @@
 """What a run is made from: the files that describe its environments, images and runtimes, and its data sets."""
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ddlbench.environments.environment import STAMP
 from ddlbench.environments.failed_environments import why_not
+from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
+from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_json
 from ddlbench.plan import Point
+from ddlbench.protocol.codec import Malformed, read_text
 
 ENVIRONMENTS, IMAGES = Path(".environments"), Path(".images")
 BARE = "bare"
-Described = dict[str, dict[str, Any]]
+T = TypeVar("T")
+Described = dict[str, RuntimeEnvironment]  # by runtime
 
 
 @dataclass(frozen=True)
@@ -42,17 +45,25 @@ class Materials:
             if why := next(lacking, None):
                 without[runtime] = why
                 continue
-            found[runtime] = json.loads(environment.read_text())
+            found[runtime] = _read(RuntimeEnvironment, environment)
             for engine in engines:
-                found[runtime] |= _with_engine(found[runtime], runtime, json.loads(engine.read_text()))
+                found[runtime] = _with_engine(found[runtime], runtime, _read(Engine, engine))
         return found, without
 
 
-def _with_engine(described: Mapping[str, Any], runtime: str, engine: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine, and a sum for both where it is another than the runtime is called: Podman for Docker."""
-    if engine["name"] == runtime:
-        return {"engine": engine}
-    return {"engine": engine, "sha256": sha256_json([described["sha256"], engine["name"]])}
+def _read(kind: type[T], path: Path) -> T:
+    """The description in a file; it may say more than is needed here."""
+    try:
+        return read_text(kind, path.read_text(), ignore_unknown=True)
+    except (OSError, Malformed) as error:
+        raise DdlbenchError(f"{path}: {error}. Remove it: the next start makes it anew.") from error
+
+
+def _with_engine(environment: RuntimeEnvironment, runtime: str, engine: Engine) -> RuntimeEnvironment:
+    """The environment with its engine; `sha256` tells one that is not what its runtime is called: Podman for Docker."""
+    if engine.name == runtime:
+        return replace(environment, engine=engine)
+    return replace(environment, engine=engine, sha256=sha256_json([environment.sha256, engine.name]))
 
 
 def description_files(points: Iterable[Point]) -> dict[str, list[Path]]:

@@ -6,21 +6,41 @@ that is in it too.
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from ddlbench.containers.apptainer import apptainer_argv, program_environment
 from ddlbench.containers.container import Needs, variables_inside
 from ddlbench.containers.docker import Joined, client_environment, docker_argv
 from ddlbench.containers.podman import OWNER, podman_argv
 from ddlbench.containers.unpacked import tree_of
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.fork_starter import ForkServer, namespace_path
 from ddlbench.network.hosts import Host
+from ddlbench.protocol.messages import StartMember
 from ddlbench.sandbox.sandbox import outer_process, outer_user
 from ddlbench.system.processes import Orphan
 
-Job = Mapping[str, Any]
+
+@dataclass(frozen=True)
+class Contained:
+    """What containers of workers need besides their environment.
+
+    Attributes:
+        run: the id of the run; it labels the containers.
+        readable: folders that workers read data sets from.
+        logs: the folder that they write to.
+        gpus: whether they compute on GPUs.
+        inherited: the supervisor's environment variables, for the runtime's own program.
+    """
+
+    run: str
+    readable: Sequence[str]
+    logs: str
+    gpus: bool
+    inherited: Mapping[str, str]
 
 
 class Containers:
@@ -32,19 +52,15 @@ class Containers:
 
     def __init__(
         self,
-        job: Job,
-        runtime: str,
+        environment: RuntimeEnvironment,
         command: Sequence[str],
         variables: Mapping[str, str],
         hosts: Sequence[Host],
         namespaces: Sequence[int | None],
+        contained: Contained,
     ) -> None:
-        logs = Path(job["logs"])
         needs = Needs(
-            tuple(job["readable"]),
-            (str(logs),),
-            variables_inside(variables),
-            gpus=job["devices"] == "gpu",
+            tuple(contained.readable), (contained.logs,), variables_inside(variables), gpus=contained.gpus
         )
         memory_bytes = max(host.memory_bytes for host in hosts)
         by_namespace: dict[int | None, ForkServer] = {}
@@ -52,15 +68,23 @@ class Containers:
         with ExitStack() as stack:
             for host, namespace in zip(hosts, namespaces, strict=True):
                 if namespace not in by_namespace:
-                    argv, environment = contained(job, runtime, command, needs, namespace, memory_bytes)
-                    log = logs / f"fork_server-{host.name}.log"
-                    by_namespace[namespace] = stack.enter_context(ForkServer(argv, environment, log=log))
+                    argv, of_client = in_container(
+                        environment,
+                        command,
+                        needs,
+                        namespace,
+                        memory_bytes,
+                        run=contained.run,
+                        inherited=contained.inherited,
+                    )
+                    log = Path(contained.logs) / f"fork_server-{host.name}.log"
+                    by_namespace[namespace] = stack.enter_context(ForkServer(argv, of_client, log=log))
                 self._servers[host.name] = by_namespace[namespace]
             self._stack = stack.pop_all()
 
-    def start(self, order: Mapping[str, Any], deadline: float) -> Orphan:
+    def start(self, member: StartMember, deadline: float) -> Orphan:
         """Have a member forked in its host's container, which is in the host's namespace already."""
-        return self._servers[order["host"]].start({**order, "namespace": None}, deadline)
+        return self._servers[member.host].start(replace(member, namespace=None), deadline)
 
     def close(self) -> None:
         """Nothing: a container that ended would end its members."""
@@ -77,25 +101,39 @@ class Containers:
 Started = tuple[list[str], dict[str, str]]
 
 
-def contained(
-    job: Job, runtime: str, command: Sequence[str], needs: Needs, namespace: int | None, memory_bytes: int
+def in_container(
+    environment: RuntimeEnvironment,
+    command: Sequence[str],
+    needs: Needs,
+    namespace: int | None,
+    memory_bytes: int,
+    *,
+    run: str,
+    inherited: Mapping[str, str],
 ) -> Started:
-    """The argv and the variables that start `command` in a container, in this network namespace (None: ours).
+    """The argv and the variables that start a command in a container. Call it in a sandbox.
 
-    job: environments (a description each runtime), inherited (variables), run (its id). Call it in a sandbox.
+    Args:
+        environment: of the runtime `docker` or `apptainer`.
+        command: the argv inside.
+        needs: what the container gets of the machine.
+        namespace: the network namespace that it joins, by descriptor (None: ours).
+        memory_bytes: of shared memory.
+        run: labels the container.
+        inherited: the supervisor's environment variables.
     """
-    described = job["environments"][runtime]
-    if runtime == "docker":
+    engine = environment.engine
+    assert engine is not None
+    if environment.runtime == "docker":
         supervisor = f"/proc/{outer_process()}"
         network = f"{supervisor}/ns/net" if namespace is None else f"{supervisor}/fd/{namespace}"
-        engine = described["engine"]
-        user = OWNER if engine["rootless"] else outer_user()
+        user = OWNER if engine.rootless else outer_user()
         joined = Joined(network, f"{supervisor}/ns/pid", user)
-        argv_of = podman_argv if engine["name"] == "podman" else docker_argv
-        image = described["image_id"]
-        argv = argv_of(image, command, needs, joined, run=job["run"], shared_memory_bytes=memory_bytes)
-        return argv, client_environment(job["inherited"], engine["address"])
-    program = described["engine"]["program"]
-    image = str(tree_of(described)) if described["engine"]["unpacked"] else described["sif"]
-    argv = apptainer_argv(program, image, command, needs, namespace=namespace_path(namespace))
-    return argv, program_environment(program, job["inherited"], needs.variables)
+        argv_of = podman_argv if engine.name == "podman" else docker_argv
+        image = environment.image_id or ""
+        argv = argv_of(image, command, needs, joined, run=run, shared_memory_bytes=memory_bytes)
+        return argv, client_environment(inherited, engine.address)
+    sif = environment.sif or ""
+    image = str(tree_of(Path(sif), environment.sif_sha256 or "")) if engine.unpacked else sif
+    argv = apptainer_argv(engine.program, image, command, needs, namespace=namespace_path(namespace))
+    return argv, program_environment(engine.program, inherited, needs.variables)

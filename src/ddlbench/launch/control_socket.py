@@ -1,71 +1,131 @@
-"""Where the members of a worker group come to, to be told what to do: a Unix socket, or TCP with a token.
+"""Control sockets: where the members of a worker group, or node agents, connect to be told what to do.
 
-From another machine only TCP leads here, to the one address that members are given. Every machine that reaches that
-could knock; so who comes must say a random token, which is told to members alone and never stands in a command line.
+A Unix socket, an abstract one in each host's network namespace, or TCP with a token. From another machine only TCP
+leads here, to the one address that members are given. Every machine that reaches that address could connect; so a peer
+must first send a random token, which is given to members alone and never stands in a command line.
 """
 
 import hmac
-import json
 import secrets
+import select
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Generic, Protocol, Self, TypeVar
 
-Message = dict[str, Any]
-_HELLO_S = 20.0  # a busy machine may let a worker wait between its knock and its hello
-_LONGEST_HELLO = 1 << 20  # bytes
+from ddlbench.protocol.channel import LONGEST_BYTES, Closed, LineChannel
+from ddlbench.protocol.codec import Malformed
+
+_LONGEST_GREETING = 1 << 20  # bytes
+_HELLO_S = 20.0  # a busy machine may let a worker wait between its connecting and its hello
 
 
-class Door:
-    """A listening socket; `address` is what a member is given to find it and to be let in.
+class Greeting(Protocol):
+    """A first message: of those that connect, who has the token is one of us."""
 
-    `host` is what other machines call this one, and None for a Unix socket at `path`.
+    @property
+    def token(self) -> str | None:
+        """What the control socket's address says."""
+
+
+G = TypeVar("G", bound=Greeting)
+
+
+class ControlSocket(Generic[G]):
+    """Listening sockets at one address, which members are given to find them and to be accepted.
+
+    Args:
+        listeners: the sockets.
+        address: as `protocol.channel.connect` takes it.
+        greetings: the classes of first messages.
+        kinds: the classes of all messages that may come.
+        token: what a first message must have (None: nothing).
     """
 
-    def __init__(self, *, path: Path | None = None, host: str | None = None) -> None:
-        self._token: str | None = None
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._socket.bind(str(path))
-            self._socket.listen(socket.SOMAXCONN)
-            self.address = str(path)
-        else:
-            self._token = secrets.token_hex(16)
-            self._socket = _listening(str(host))
-            self.address = f"tcp://{self._token}@{host}:{self._socket.getsockname()[1]}"
+    def __init__(
+        self,
+        listeners: Sequence[socket.socket],
+        address: str,
+        *,
+        greetings: Sequence[type[G]],
+        kinds: Sequence[type],
+        token: str | None = None,
+    ) -> None:
+        self.address = address
+        self._listeners = listeners
+        self._greetings = tuple(greetings)
+        self._kinds = kinds
+        self._token = token
+        self._silent: dict[
+            LineChannel[object], float
+        ] = {}  # who has connected and said nothing yet; until when it may
+        for each in listeners:
+            each.setblocking(False)
 
-    def answer(self, limit_s: float) -> tuple[socket.socket, Message] | None:
-        """Who comes within `limit_s`, and its first message; None for nobody, or a stranger, who is sent away."""
-        self._socket.settimeout(limit_s)
-        try:
-            connection, _ = self._socket.accept()
-        except TimeoutError:
-            return None
-        connection.settimeout(_HELLO_S)
-        try:
-            hello = json.loads(_line(connection))
-            if not self._knows(hello):
-                raise ValueError("a stranger")
-        except (OSError, ValueError):
-            _send_away(connection)
-            return None
-        return connection, hello
+    def accept(self, limit_s: float) -> tuple[LineChannel[object], G] | None:
+        """Who connects and says who it is.
 
-    def _knows(self, hello: Any) -> bool:
-        if not isinstance(hello, dict) or hello.get("event") != "hello":
-            return False
-        return self._token is None or hmac.compare_digest(
-            str(hello.get("token")).encode(), self._token.encode()
-        )
+        Nobody waits for a peer that is silent, and a stranger is disconnected.
+
+        Args:
+            limit_s: how long to wait.
+
+        Returns:
+            The connection and the first message; None if nobody came in time.
+        """
+        deadline = monotonic() + limit_s
+        while True:
+            files = [each.fileno() for each in self._listeners] + [each.fileno() for each in self._silent]
+            ready, _, _ = select.select(files, [], [], max(0.0, deadline - monotonic()))
+            for listener in [each for each in self._listeners if each.fileno() in ready]:
+                with suppress(OSError):  # whoever it was has gone again
+                    connection, _ = listener.accept()
+                    self._silent[self._channel(connection)] = monotonic() + _HELLO_S
+            for channel, until in list(self._silent.items()):
+                if channel.fileno() in ready and (greeting := self._greeting(channel)):
+                    return channel, greeting
+                if channel in self._silent and monotonic() > until:
+                    self._dismiss(channel)
+            if monotonic() >= deadline:
+                return None
+
+    def _channel(self, connection: socket.socket) -> LineChannel[object]:
+        return LineChannel(connection, kinds=self._kinds, longest_bytes=_LONGEST_GREETING)
+
+    def _greeting(self, channel: LineChannel[object]) -> G | None:
+        """The first message of a peer, if it has come and is one of ours."""
+        try:
+            message = channel.first()
+        except (Closed, Malformed):
+            self._dismiss(channel)
+            return None
+        if message is None:
+            return None
+        if not isinstance(message, self._greetings) or not self._knows(message.token):
+            self._dismiss(channel)
+            return None
+        del self._silent[channel]
+        channel.longest_bytes = LONGEST_BYTES
+        return message
+
+    def _knows(self, token: str | None) -> bool:
+        return self._token is None or hmac.compare_digest(str(token).encode(), self._token.encode())
+
+    def _dismiss(self, channel: LineChannel[object]) -> None:
+        del self._silent[channel]
+        channel.close()
 
     def close(self) -> None:
-        """Let nobody in any more; who is in stays."""
-        self._socket.close()
+        """Accept nobody any more; connections that were accepted stay."""
+        for listener in self._listeners:
+            listener.close()
+        for channel in self._silent:
+            channel.close()
+        self._silent.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -76,10 +136,34 @@ class Door:
         self.close()
 
 
-def _listening(host: str) -> socket.socket:
-    """A socket at the address by which other machines find this one; at all of its addresses where that is not its own.
+def unix_socket(path: Path, *, greetings: Sequence[type[G]], kinds: Sequence[type]) -> ControlSocket[G]:
+    """A control socket at a path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen(socket.SOMAXCONN)
+    return ControlSocket([listener], str(path), greetings=greetings, kinds=kinds)
 
-    So it is behind a router that translates addresses, and where this machine takes its own name for its loopback, as
+
+def tcp_socket(host: str, *, greetings: Sequence[type[G]], kinds: Sequence[type]) -> ControlSocket[G]:
+    """A control socket for other machines, with a token.
+
+    Args:
+        host: what other machines call this one.
+        greetings: the classes of first messages.
+        kinds: the classes of all messages that may come.
+    """
+    token = secrets.token_hex(16)
+    listener = _listening(host)
+    address = f"tcp://{token}@{host}:{listener.getsockname()[1]}"
+    return ControlSocket([listener], address, greetings=greetings, kinds=kinds, token=token)
+
+
+def _listening(host: str) -> socket.socket:
+    """A socket at the address by which other machines find this one; at all of its addresses if that is not its own.
+
+    So it is behind a router that translates addresses, and if this machine takes its own name for its loopback, as
     Debian's /etc/hosts has it, and others take it for a card.
     """
     with suppress(socket.gaierror):
@@ -88,22 +172,3 @@ def _listening(host: str) -> socket.socket:
                 with suppress(OSError):
                     return socket.create_server((address, 0), family=family, backlog=socket.SOMAXCONN)
     return socket.create_server(("", 0), backlog=socket.SOMAXCONN)
-
-
-def _send_away(connection: socket.socket) -> None:
-    """Close a connection in peace: what is unread then would have it reset."""
-    with suppress(OSError):
-        connection.setblocking(False)
-        connection.recv(_LONGEST_HELLO)
-    connection.close()
-
-
-def _line(connection: socket.socket) -> bytes:
-    """The first line that comes, and not a byte of what comes after it: who had to wait has said that it is alive."""
-    said = b""
-    while not said.endswith(b"\n"):
-        there = connection.recv(1 << 16, socket.MSG_PEEK)
-        said += connection.recv(there.find(b"\n") + 1 or len(there)) if there else b""
-        if not there or len(said) > _LONGEST_HELLO:
-            raise ValueError("no hello")
-    return said

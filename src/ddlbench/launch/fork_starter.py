@@ -1,17 +1,17 @@
 """The supervisor's side of a fork server: one process in a framework's environment, from which workers are forked."""
 
-import json
 import os
-import selectors
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail
+from ddlbench.protocol.channel import Closed, LineChannel, Silent
+from ddlbench.protocol.messages import Started, StartMember
 from ddlbench.system.processes import Orphan, adopt_orphans, describe_exit, die_with_parent
 
 
@@ -34,33 +34,36 @@ class ForkServer:
                 stderr=stderr,
                 preexec_fn=die_with_parent,
             )
-
-    def start(self, order: Mapping[str, Any], deadline: float) -> Orphan:
-        """Have a worker forked; `order` is what `ddlbench.workers.common.fork_server` reads.
-
-        Raises DdlbenchError where the server has died, or has not answered when the clock (monotonic) says `deadline`.
-        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._channel = LineChannel(self._process.stdout, self._process.stdin, kinds=(Started,))
+
+    def start(self, member: StartMember, deadline: float) -> Orphan:
+        """Have a member forked.
+
+        Args:
+            member: what to start.
+            deadline: when the server must have answered (`time.monotonic`).
+
+        Raises:
+            DdlbenchError: the server has died, or has not answered in time.
+        """
         try:
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the answer, or that there is none, says the same
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            if not selector.select(max(0.0, deadline - monotonic())):
-                raise DdlbenchError(f"the worker group took too long while starting{tail(self._log)}")
-        answer = self._process.stdout.readline()
-        if not answer:
+            self._channel.send(member)
+            return Orphan(self._channel.receive(max(0.0, deadline - monotonic())).pid)
+        except Silent as error:
+            raise DdlbenchError(f"the worker group took too long while starting{tail(self._log)}") from error
+        except Closed as error:
             how = describe_exit(self._process.wait())
-            raise DdlbenchError(f"rank {order['rank']} could not be started ({how}){tail(self._log)}")
-        return Orphan(int(answer))
+            raise DdlbenchError(
+                f"rank {member.rank} could not be started ({how}){tail(self._log)}"
+            ) from error
 
     def close(self) -> None:
         """End the server; its workers go on."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._channel.close()
         adopt_orphans(False)
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
 """What tells a member which GPU is its own, and NCCL what it may use: environment variables, set before CUDA starts."""
 
-from ddlbench.system.gpu_shares import GpuShare
+from ddlbench.protocol.messages import GpuShare
 
 
 def gpu_variables(share: GpuShare | None, *, computes_on_gpu: bool, host: str, fabric: str) -> dict[str, str]:

@@ -1,33 +1,48 @@
 """What starts members on this machine: a fork server in a virtual environment, or containers with one in each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ddlbench.environments.materials import BARE
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.bare import workers_argv
-from ddlbench.launch.container_starter import Containers
+from ddlbench.launch.container_starter import Contained, Containers
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.network.hosts import Host
 
 
+@dataclass(frozen=True)
+class HostsHere:
+    """Hosts on this machine, and in which network namespace each is, by descriptor (None: ours)."""
+
+    hosts: Sequence[Host]
+    namespaces: Sequence[int | None]
+
+
 def starter_here(
-    job: Mapping[str, Any],
-    runtime: str,
+    environment: RuntimeEnvironment,
     worker: str,
     variables: Mapping[str, str],
-    hosts: Sequence[Host],
-    namespaces: Sequence[int | None],
+    here: HostsHere,
+    contained: Contained,
     *,
     log: Path,
 ) -> ForkServer | Containers:
-    """A starter for members on these hosts of this machine, and in these namespaces (None: ours).
+    """A starter for members on hosts of this machine.
 
-    job: environments (a description each runtime; without them `python` is a bare one's), and what `Containers` needs.
-    worker: a name of `workers.modules`. Raises DdlbenchError where the runtime's program is missing.
+    Args:
+        environment: what the members run in; its runtime decides how they are started.
+        worker: a name of `workers.modules.MODULES`.
+        variables: environment variables of all members.
+        here: the hosts.
+        contained: what containers need besides.
+        log: takes what a fork server prints.
+
+    Raises:
+        DdlbenchError: the runtime's program is missing.
     """
-    described = job.get("environments", {}).get(runtime, job)
-    command = workers_argv(str(described["python"]), worker)
-    if runtime == BARE:
+    command = workers_argv(environment.python, worker)
+    if environment.runtime == BARE:
         return ForkServer(command, variables, log=log)
-    return Containers(job, runtime, command, variables, hosts, namespaces)
+    return Containers(environment, command, variables, here.hosts, here.namespaces, contained)

@@ -1,177 +1,139 @@
-"""A worker group: the processes of one launch, alive together, told what to do over one socket each."""
+"""A worker group: the processes of one launch, alive together, told what to do over a control socket."""
 
-import json
 import selectors
-import socket
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypeVar
 
-from ddlbench.errors import DdlbenchError
-from ddlbench.files import tail
-from ddlbench.launch.control_socket import Door
-from ddlbench.launch.fork_starter import namespace_path
+from ddlbench.launch.control_socket import ControlSocket
+from ddlbench.launch.group_member import (
+    Fate,
+    GroupMember,
+    LackedMemory,
+    Launch,
+    Timeouts,
+    WorkerFailed,
+    WorkerRefused,
+    start_of,
+)
 from ddlbench.launch.memory_signs import sign_of_lacking_memory
-from ddlbench.launch.starter import Process, Starter
-from ddlbench.network.hosts import Host
+from ddlbench.launch.starter import Starter
+from ddlbench.protocol.channel import Closed
+from ddlbench.protocol.codec import Malformed
+from ddlbench.protocol.messages import (
+    Assignment,
+    Command,
+    Conclude,
+    Concluded,
+    Connect,
+    Connected,
+    Hello,
+    ModelShape,
+    Prepare,
+    Prepared,
+    Ready,
+    Refused,
+    Stop,
+    Train,
+    Trained,
+    TrainingPoint,
+)
 from ddlbench.system.processes import describe_exit
 
-Message = dict[str, Any]
+R = TypeVar("R")
 _STARTING = "starting"  # the phase in which members say hello, each when it is there
 _POLL_S = 0.2
 _STOP_S = 2.0
 
 
-@dataclass(frozen=True)
-class Timeouts:
-    """How long a phase may last, in seconds, and how long a worker may be silent."""
-
-    launch_s: float
-    prepare_s: float
-    step_s: float
-    heartbeat_s: float
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Where a member starts: the host that it belongs to, that host's network namespace, its log, and its role.
-
-    variables: environment variables that it has and the others of its host have not.
-    """
-
-    host: Host
-    namespace: int | None
-    log: Path
-    role: str = "worker"
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Fate:
-    """What has become of a member that was told to do something: its answer, or how it ended, or neither so far."""
-
-    name: str
-    after_s: float  # until then
-    answer: Message | None = None
-    ended: str | None = None  # SIGKILL, status 1
-    said: str = ""  # the end of its log, where it has ended
-
-
-class WorkerFailed(DdlbenchError):
-    """A worker died, went silent or took too long; the group cannot be used any more."""
-
-
-class Refused(WorkerFailed):
-    """A worker cannot do what its job says, and has told why and what to do, for a person."""
-
-
-class LackedMemory(WorkerFailed):
-    """A worker died for want of memory, as its log says; the group cannot be used any more, another one can."""
-
-
-class _Member:
-    """One worker: its process, its connection, and when it was last heard."""
-
-    def __init__(self, rank: int, launch: Launch, process: Process) -> None:
-        self.rank = rank
-        self.launch = launch
-        self.process = process
-        self.connection: socket.socket | None = None
-        self.received = b""
-        self.heard = monotonic()
-        self.logged_before = 0
-
-    @property
-    def name(self) -> str:
-        who = f"rank {self.rank}" if self.launch.role == "worker" else f"the {self.launch.role}"
-        return f"{who} on host {self.launch.host.name}"
-
-    def log_tail(self) -> str:
-        """The last lines of its log, indented."""
-        return tail(self.launch.log)
-
-    def begin(self) -> None:
-        """It is told to do something: what it has logged so far does not belong to that."""
-        self.logged_before = self.launch.log.stat().st_size if self.launch.log.exists() else 0
-
-    def logged(self) -> str:
-        """What it has logged since it was told to do something."""
-        log = self.launch.log.read_bytes() if self.launch.log.exists() else b""
-        return log[self.logged_before :].decode(errors="replace")
-
-
 class WorkerGroup:
-    """Fork one worker a launch and wait until each has said hello and, its job given, that it is ready.
+    """Starts one member a launch and waits until each has said hello and, its assignment given, that it is ready.
 
-    They are forked from `server`, which is not needed any more then. They come to the `door`, which is closed when all
-    are there; `jobs` holds what each rank is told first; `check` is called while waiting and may raise. Raises
-    DdlbenchError where they cannot be forked and WorkerFailed later, after which nothing runs.
+    Args:
+        starter: starts them, and is not needed any more then.
+        launches: where each starts, by rank.
+        assignments: what each rank is.
+        control: where they connect; it is closed when all are there.
+        timeouts: of the phases.
+        check: is called while waiting, and may raise.
+
+    Raises:
+        DdlbenchError: they could not be started.
+        WorkerFailed: one died, was silent or too slow; nothing runs any more.
     """
 
     def __init__(
         self,
-        server: Starter,
+        starter: Starter,
         launches: Sequence[Launch],
-        jobs: Sequence[Message],
+        assignments: Sequence[Assignment],
         *,
-        door: Door,
+        control: ControlSocket[Hello],
         timeouts: Timeouts,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._timeouts = timeouts
         self._check = check
-        self._members: list[_Member] = []
+        self._members: list[GroupMember] = []
         with ExitStack() as on_error:
             on_error.callback(self._kill)
-            with door:
+            with control:
                 deadline = monotonic() + timeouts.launch_s
                 for rank, launch in enumerate(launches):
-                    process = server.start(_order(rank, launch, door.address), deadline)
-                    self._members.append(_Member(rank, launch, process))
-                self._accept(door, deadline)
+                    process = starter.start(start_of(rank, launch, control.address), deadline)
+                    self._members.append(GroupMember(rank, launch, process))
+                self._accept(control, deadline)
             self.greeted_s = monotonic()  # when the last one said hello
-            for member, job in zip(self._members, jobs, strict=True):
-                self._send(member, job)
-            self.ready = self._collect("ready", "launch", timeouts.launch_s)
+            for member, assignment in zip(self._members, assignments, strict=True):
+                self._send(member, assignment)
+            self.ready = self._collect(Ready, "launch", timeouts.launch_s)
             on_error.pop_all()
 
-    def connect(self, models: list[tuple[str, list[int]]]) -> None:
-        """Have the ranks make new connections among each other, and the models (name, image shape) on them."""
-        self.command({"do": "connect", "models": models}, "connected", "connecting", self._timeouts.prepare_s)
+    def connect(self, models: Sequence[ModelShape]) -> None:
+        """Have the ranks make new connections among each other, and the models on them."""
+        self.command(Connect(models), Connected, "connecting", self._timeouts.prepare_s)
 
-    def prepare(self, point: Message, seed: int) -> list[Message]:
-        """Have every rank take a point; a step without communication tells whether it `fits`."""
-        command = {"do": "prepare", "point": point, "seed": seed}
-        return self.command(command, "prepared", "preparing", self._timeouts.prepare_s)
+    def prepare(self, point: TrainingPoint, seed: int) -> list[Prepared]:
+        """Have every rank take a point; a step without communication tells whether it fits."""
+        return self.command(Prepare(point, seed), Prepared, "preparing", self._timeouts.prepare_s)
 
-    def train(self, steps: int, *, from_fresh: bool = False) -> list[Message]:
-        """Have every rank train `steps` steps, first setting everything to the point's seed if `from_fresh`."""
-        command = {"do": "train", "steps": steps, "from_fresh": from_fresh}
+    def train(self, steps: int, *, from_fresh: bool = False) -> list[Trained]:
+        """Have every rank train some steps, first setting everything to the point's seed if `from_fresh`."""
         limit_s = self._timeouts.prepare_s + steps * self._timeouts.step_s
-        return self.command(command, "trained", "training", limit_s)
+        return self.command(Train(steps, from_fresh), Trained, "training", limit_s)
 
-    def conclude(self, *, evaluate: bool, save_to: str | None = None) -> list[Message]:
-        """Have every rank hash its parameters; rank 0 tests them (`evaluate`) and saves them, if asked."""
-        command = {"do": "conclude", "evaluate": evaluate, "save_to": save_to}
-        return self.command(command, "concluded", "concluding", self._timeouts.prepare_s)
+    def conclude(self, *, evaluate: bool, save_to: str | None = None) -> list[Concluded]:
+        """Have every rank hash its parameters; one tests them (`evaluate`) and saves them, if asked."""
+        return self.command(Conclude(evaluate, save_to), Concluded, "concluding", self._timeouts.prepare_s)
 
     def pids(self) -> list[int]:
         """The workers' process ids, by rank."""
         return [member.process.pid for member in self._members]
 
-    def command(self, command: Message, answer: str, phase: str, limit_s: float) -> list[Message]:
-        """Have every rank do as `command` says; their answers of the kind `answer`, by rank, within `limit_s`."""
+    def command(self, command: Command, reply: type[R], phase: str, limit_s: float) -> list[R]:
+        """Have every rank carry out a command.
+
+        Args:
+            command: what to do.
+            reply: the class of the replies.
+            phase: the words for it in errors (`training`).
+            limit_s: how long it may take.
+
+        Returns:
+            The replies, by rank.
+
+        Raises:
+            WorkerFailed: a member died, was silent or too slow.
+        """
         for member in self._members:
             self._send(member, command)
-        return self._collect(answer, phase, limit_s)
+        return self._collect(reply, phase, limit_s)
 
-    def tell(self, command: Message) -> None:
-        """Tell every rank that is alive to do as `command` says, without waiting for an answer."""
+    def tell(self, command: Command) -> None:
+        """Tell every rank that is alive to carry out a command, without waiting for a reply."""
         for member in self._members:
             with suppress(WorkerFailed, OSError):
                 self._send(member, command)
@@ -181,82 +143,90 @@ class WorkerGroup:
         for rank in ranks:
             self._members[rank].process.kill()
 
-    def fates(self, answer: str, limit_s: float) -> list[Fate]:
-        """What becomes of the ranks until each has given an answer of this kind or ended, or `limit_s` has passed."""
+    def fates(self, reply: type[object], limit_s: float) -> list[Fate]:
+        """What becomes of the ranks until each has replied or ended, or `limit_s` has passed.
+
+        Args:
+            reply: the class of the replies.
+            limit_s: how long to wait.
+        """
         began = monotonic()
         found: dict[int, Fate] = {}
         with selectors.DefaultSelector() as selector:
-            for member in self._members:
-                assert member.connection is not None
-                selector.register(member.connection, selectors.EVENT_READ, member)
+            self._register(selector)
             while len(found) < len(self._members) and monotonic() < began + limit_s:
-                for key, _ in selector.select(_POLL_S):
-                    for message in self._read(key.data):
-                        if message["event"] == answer:
-                            found[key.data.rank] = Fate(key.data.name, monotonic() - began, answer=message)
+                for member, message in self._arrived(selector):
+                    if isinstance(message, reply):
+                        found[member.rank] = Fate(member.name, monotonic() - began, reply=message)
                 self._check()
                 for member in (each for each in self._members if each.rank not in found):
                     if (status := member.process.poll()) is not None:
-                        selector.unregister(member.connection)  # type: ignore[arg-type]
-                        ended = describe_exit(status)
+                        assert member.channel is not None
+                        selector.unregister(member.channel)
                         found[member.rank] = Fate(
-                            member.name, monotonic() - began, ended=ended, said=member.log_tail()
+                            member.name,
+                            monotonic() - began,
+                            ended=describe_exit(status),
+                            said=member.log_tail(),
                         )
         nothing = [Fate(member.name, monotonic() - began) for member in self._members]
         return [found.get(rank, nothing[rank]) for rank in range(len(self._members))]
 
-    def _send(self, member: _Member, message: Message) -> None:
-        assert member.connection is not None
+    def _send(self, member: GroupMember, message: object) -> None:
+        assert member.channel is not None
         member.begin()
         try:
-            member.connection.sendall(json.dumps(message).encode() + b"\n")
+            member.channel.send(message, _STOP_S)
         except OSError:
             self._raise_if_dead(member, "receiving its orders")
             raise
 
-    def _accept(self, door: Door, deadline: float) -> None:
-        """Let all members in. Nobody listens to those who are in already: they may be silent until all are."""
-        while any(member.connection is None for member in self._members):
+    def _accept(self, control: ControlSocket[Hello], deadline: float) -> None:
+        """Wait for all members to connect. Those who have may be silent until all have: nobody reads yet."""
+        while any(member.channel is None for member in self._members):
             self._look_after(_STARTING, deadline)
-            if come := door.answer(_POLL_S):
-                connection, hello = come
-                connection.settimeout(_STOP_S)
-                member = self._members[hello["rank"]]
-                member.connection = connection
+            if accepted := control.accept(_POLL_S):
+                channel, hello = accepted
+                self._members[hello.rank].channel = channel
         for member in self._members:
             member.heard = monotonic()
 
-    def _collect(self, answer: str, phase: str, limit_s: float) -> list[Message]:
-        """One message of the kind `answer` from every rank."""
+    def _collect(self, reply: type[R], phase: str, limit_s: float) -> list[R]:
+        """One message of a class from every rank."""
         deadline = monotonic() + limit_s
-        answers: dict[int, Message] = {}
+        replies: dict[int, R] = {}
         with selectors.DefaultSelector() as selector:
-            for member in self._members:
-                assert member.connection is not None
-                selector.register(member.connection, selectors.EVENT_READ, member)
-            while len(answers) < len(self._members):
-                for key, _ in selector.select(_POLL_S):
-                    for message in self._read(key.data):
-                        if message["event"] == "refused":
-                            raise Refused(f"{key.data.name}: {message['why']}")
-                        if message["event"] == answer:
-                            answers[key.data.rank] = message
+            self._register(selector)
+            while len(replies) < len(self._members):
+                for member, message in self._arrived(selector):
+                    if isinstance(message, Refused):
+                        raise WorkerRefused(f"{member.name}: {message.why}")
+                    if isinstance(message, reply):
+                        replies[member.rank] = message
                 self._look_after(phase, deadline)
-        return [answers[rank] for rank in sorted(answers)]
+        return [replies[rank] for rank in sorted(replies)]
 
-    def _read(self, member: _Member) -> list[Message]:
-        assert member.connection is not None
-        try:
-            received = member.connection.recv(1 << 20)
-        except ConnectionResetError:
-            received = b""
-        if not received:
-            with suppress(subprocess.TimeoutExpired):
-                member.process.wait(_STOP_S)
-            return []
-        member.heard = monotonic()
-        *lines, member.received = (member.received + received).split(b"\n")
-        return [json.loads(line) for line in lines]
+    def _register(self, selector: selectors.BaseSelector) -> None:
+        for member in self._members:
+            assert member.channel is not None
+            selector.register(member.channel, selectors.EVENT_READ, member)
+
+    def _arrived(self, selector: selectors.BaseSelector) -> Iterator[tuple[GroupMember, object]]:
+        """What members have sent, within a moment; who has closed its connection is given time to end."""
+        for key, _ in selector.select(_POLL_S):
+            member: GroupMember = key.data
+            assert member.channel is not None
+            try:
+                messages = member.channel.arrived()
+            except Closed:
+                with suppress(subprocess.TimeoutExpired):
+                    member.process.wait(_STOP_S)
+                continue
+            except Malformed as error:
+                raise WorkerFailed(f"{member.name} sent what cannot be read: {error}") from error
+            member.heard = monotonic()
+            for message in messages:
+                yield member, message
 
     def _look_after(self, phase: str, deadline: float) -> None:
         """Raise where something that the group needs is dead, silent or late."""
@@ -271,7 +241,7 @@ class WorkerGroup:
         if monotonic() > deadline:
             raise WorkerFailed(f"the worker group took too long while {phase}{self._members[0].log_tail()}")
 
-    def _raise_if_dead(self, member: _Member, phase: str) -> None:
+    def _raise_if_dead(self, member: GroupMember, phase: str) -> None:
         status = member.process.poll()
         if status is None:
             return
@@ -285,8 +255,8 @@ class WorkerGroup:
             member.process.kill()
         for member in self._members:
             member.process.wait()
-            if member.connection is not None:
-                member.connection.close()
+            if member.channel is not None:
+                member.channel.close()
 
     def __enter__(self) -> Self:
         return self
@@ -300,25 +270,9 @@ class WorkerGroup:
 
     def _stop(self) -> None:
         """Let the workers end by themselves; all is reported, so how they end does not matter any more."""
-        self.tell({"do": "stop"})
+        self.tell(Stop())
         for member in self._members:
             try:
                 member.process.wait(_STOP_S)
             except subprocess.TimeoutExpired:
                 return
-
-
-def _order(rank: int, launch: Launch, control: str) -> Message:
-    """What the fork server is told: a worker's rank and variables, and its host."""
-    launch.log.parent.mkdir(parents=True, exist_ok=True)
-    return {
-        "rank": rank,
-        "control": control,
-        "host": launch.host.name,
-        "namespace": namespace_path(launch.namespace),
-        "cores": launch.host.cores,
-        "memory_bytes": launch.host.memory_bytes,
-        "core_share": launch.host.core_share,
-        "variables": dict(launch.variables),
-        "log": str(launch.log),
-    }

@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from ddlbench.protocol.messages import TestResult
 
 WENT_ON, HUNG, DIED = "went_on", "hung", "died"
 COLUMNS = (
@@ -18,7 +21,25 @@ _LONGEST = 300  # characters of what was said
 _IN_TIME = 0.9  # of a time-out: who ends earlier has not waited for it
 
 Row = dict[str, Any]
-Fate = Mapping[str, Any]  # name, after_s, and of answer, ended and said what there is
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What has become of a member.
+
+    Attributes:
+        name: of the member.
+        after_s: the time until then.
+        has_finished: it has trained to the end.
+        ended: how its process ended, if it did (`SIGKILL`, `status 1`).
+        said: the end of its log, if it ended.
+    """
+
+    name: str
+    after_s: float
+    has_finished: bool = False
+    ended: str | None = None
+    said: str = ""
 
 
 def outcome(survivors: Sequence[Fate], timeout_s: float) -> str:
@@ -27,10 +48,10 @@ def outcome(survivors: Sequence[Fate], timeout_s: float) -> str:
     They went on where all of them finished; they hung where one said nothing any more, or ended only when a framework
     had waited for its time-out; else they died.
     """
-    if all(each["answer"] for each in survivors):
+    if all(each.has_finished for each in survivors):
         return WENT_ON
-    waited = any(not each["answer"] and not each["ended"] for each in survivors)
-    if waited or max(each["after_s"] for each in survivors if each["ended"]) >= _IN_TIME * timeout_s:
+    waited = any(not each.has_finished and not each.ended for each in survivors)
+    if waited or max(each.after_s for each in survivors if each.ended) >= _IN_TIME * timeout_s:
         return HUNG
     return DIED
 
@@ -40,7 +61,7 @@ def row(
     victims: Sequence[Fate],
     survivors: Sequence[Fate],
     *,
-    tested: Mapping[str, float],
+    tested: TestResult | None,
     conditions: Mapping[str, Any],
 ) -> Row:
     """The row of one training. killed: whom, in words; tested: what the survivors' parameters were worth.
@@ -49,21 +70,19 @@ def row(
     was given up. steps_done is what is known to be done by every surviving worker.
     """
     found = outcome(survivors, conditions["timeout_s"])
-    ended = [each for each in survivors if each["ended"]]
-    first = min(ended, key=lambda each: each["after_s"], default=None)
+    ended = [each for each in survivors if each.ended]
+    first = min(ended, key=lambda each: each.after_s, default=None)
     return {
         **conditions,
         "killed": killed,
-        "killed_members": ", ".join(each["name"] for each in victims),
+        "killed_members": ", ".join(each.name for each in victims),
         "status": "measured",
         "outcome": found,
-        "after_s": max(each["after_s"] for each in survivors),
+        "after_s": max(each.after_s for each in survivors),
         "steps_done": conditions["steps" if found == WENT_ON else "at_step"],
-        **tested,
-        "ended": "; ".join(
-            f"{each['name']}: {each['ended']} after {each['after_s']:.1f} s" for each in ended
-        ),
-        "said": _last(first["said"]) if first else "",
+        **({"test_loss": tested.loss, "test_accuracy_percent": tested.accuracy_percent} if tested else {}),
+        "ended": "; ".join(f"{each.name}: {each.ended} after {each.after_s:.1f} s" for each in ended),
+        "said": _last(first.said) if first else "",
     }
 
 

@@ -4,9 +4,11 @@ The percentile bootstrap is that of `scipy.stats.bootstrap` (a test compares the
 importing SciPy takes 1.5 s, which neither a sweep nor a figure has to spare.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ddlbench.measurements.measure import StopRule
 
 if TYPE_CHECKING:
     import numpy
@@ -53,13 +55,10 @@ def is_stable(values: Sequence[float], interval_percent: float, min_repetitions:
     return low is not None and high is not None and (high - low) / 2 <= interval_percent / 100 * abs(median)
 
 
-def needs_repetition(values: Sequence[float], measure: Mapping[str, Any]) -> bool:
-    """The stop rule: whether a point that gave `values` (one a repetition) has to be measured once more.
-
-    measure: the config's section: min_repetitions, max_repetitions, interval_percent.
-    """
-    if len(values) < measure["min_repetitions"]:
+def needs_repetition(values: Sequence[float], rule: StopRule) -> bool:
+    """Whether a point that gave `values` (one a repetition) has to be measured once more."""
+    if len(values) < rule.min_repetitions:
         return True
-    if len(values) >= measure["max_repetitions"]:
+    if len(values) >= rule.max_repetitions:
         return False
-    return not is_stable(values, measure["interval_percent"], measure["min_repetitions"])
+    return not is_stable(values, rule.interval_percent, rule.min_repetitions)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from ddlbench.errors import ConfigError
-from ddlbench.system.gpu_shares import GpuShare
+from ddlbench.protocol.messages import GpuShare
 
 GIB = 2**30
 NETWORK = "10.66.0.0/16"  # of all emulated hosts

@@ -6,25 +6,30 @@ python -m ddlbench.probes.collective_probe JOB.json ANSWER.json        (the firs
 import os
 import random
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from ddlbench.environments.materials import BARE
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
-from ddlbench.hosts.launch import launched
+from ddlbench.hosts.group_on_hosts import launched
 from ddlbench.launch.gpus import gpus_here
+from ddlbench.launch.group_job import GroupJob
+from ddlbench.launch.group_member import Timeouts, WorkerFailed
 from ddlbench.launch.roles import members
-from ddlbench.launch.worker_group import WorkerFailed, WorkerGroup
+from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.measurements.collectives import BUS_FACTORS, ELEMENT_BYTES, whole_bytes
+from ddlbench.measurements.measure import StopRule
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.network.hosts import Placement, place
 from ddlbench.network.link import Link
-from ddlbench.network.verify import Tolerances, verify
+from ddlbench.network.verify import Measured, Tolerances, verify
 from ddlbench.plan.plan import NO_GPU
 from ddlbench.probes.ping_pong import sizes
+from ddlbench.protocol.messages import TimeCollective, Timed
 from ddlbench.sandbox.job import answer_of, do
 from ddlbench.system.gpu_shares import share_out
 
@@ -47,10 +52,62 @@ class Found:
 
     times_s: dict[Asked, list[float]]
     not_available: dict[str, str]  # collective -> why
-    measured: dict[str, float]  # the link
+    measured: Measured | None  # the link, unless what went wrong came first
     backend: str
     dilation: float
     vanished: str | None  # what went wrong, where this is a part only
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How collectives are probed.
+
+    Attributes:
+        transport: gloo, or nccl where there is a GPU.
+        dilation: at least that; more where there are more hosts than cores.
+        rule: how often each is measured.
+        python: the interpreter of PyTorch's environment.
+        logs: a folder.
+    """
+
+    transport: str
+    dilation: float
+    rule: StopRule
+    tolerances: Tolerances
+    timeouts: Timeouts
+    python: str
+    logs: Path
+    congestion_control: str = "cubic"
+
+
+@dataclass(frozen=True)
+class CollectivesJob:
+    """A worker group, the link between its hosts, and what it times."""
+
+    group: GroupJob
+    link: Link
+    wanted: Sequence[Asked]
+    rule: StopRule
+    tolerances: Tolerances
+
+
+@dataclass(frozen=True)
+class TimedCollective:
+    """The times of a collective of a size, in the dilated time of the hosts."""
+
+    name: str
+    size_bytes: int
+    times_s: Sequence[float]
+
+
+@dataclass(frozen=True)
+class CollectivesProbed:
+    """What the sandbox answers."""
+
+    timed: Sequence[TimedCollective]
+    measured: Measured | None
+    backend: str
+    vanished: str | None
 
 
 def probe_collectives(
@@ -59,10 +116,10 @@ def probe_collectives(
     hosts: int,
     sizes_bytes: Sequence[int],
     collectives: Sequence[str] = tuple(BUS_FACTORS),
-    **how: Any,
+    how: How,
 ) -> Found:
-    """Time collectives among emulated hosts; for `how` see `_probe`."""
-    transport = how["transport"]
+    """Time collectives among emulated hosts."""
+    transport = how.transport
     why = {name: NOT_AVAILABLE[transport, name] for name in collectives if (transport, name) in NOT_AVAILABLE}
     wanted = {
         (name, whole_bytes(name, size, hosts)): None
@@ -70,60 +127,46 @@ def probe_collectives(
         if name not in why
         for size in sizes_bytes
     }
-    return replace(_probe(link, hosts, list(wanted), **how), not_available=why)
+    return replace(_probe(link, hosts, list(wanted), how), not_available=why)
 
 
-def probe_messages(link: Link, *, largest_bytes: int, **how: Any) -> Found:
-    """One-way times of PyTorch's send and receive between two emulated hosts, of NetPIPE's sizes; see `_probe`."""
-    found = _probe(link, 2, [(PINGPONG, size) for size in sizes(largest_bytes)], **how)
+def probe_messages(link: Link, *, largest_bytes: int, how: How) -> Found:
+    """One-way times of PyTorch's send and receive between two emulated hosts, of NetPIPE's sizes."""
+    found = _probe(link, 2, [(PINGPONG, size) for size in sizes(largest_bytes)], how)
     return replace(found, times_s={asked: [each / 2 for each in s] for asked, s in found.times_s.items()})
 
 
-def _probe(
-    link: Link,
-    hosts: int,
-    wanted: list[Asked],
-    *,
-    transport: str,
-    dilation: float,
-    measure: Mapping[str, Any],
-    tolerances: Mapping[str, float],
-    timeouts: Mapping[str, float],
-    python: str,
-    logs: Path,
-    congestion_control: str = "cubic",
-) -> Found:
+def _probe(link: Link, hosts: int, wanted: list[Asked], how: How) -> Found:
     """Have workers on emulated hosts time what is wanted, once the link is verified.
 
-    transport: gloo, or nccl where there is a GPU. dilation: at least that; more where there are more hosts than cores.
-    measure: the stop rule. python: the interpreter of PyTorch's environment. logs: a folder. Raises DdlbenchError where
-    hosts, workers or the link cannot be had, or a result is wrong.
+    Raises:
+        DdlbenchError: hosts, workers or the link cannot be had, or a result is wrong.
     """
-    on_gpus = DEVICES[transport] == "gpu"
+    on_gpus = DEVICES[how.transport] == "gpu"
     if on_gpus and not gpus_here():
-        raise DdlbenchError(f"{transport}: {NO_GPU}; gloo does without")
-    placed = _placement(hosts, dilation)
+        raise DdlbenchError(f"{how.transport}: {NO_GPU}; gloo does without")
+    placed = _placement(hosts, how.dilation)
     placement = replace(placed, gpus=share_out(gpus_here(), hosts)) if on_gpus else placed
-    job = {
-        "link": link.as_dict(),
-        "wanted": wanted,
-        "devices": DEVICES[transport],
-        "fabric": "emulated",
-        "placement": asdict(placement),
-        "members": [asdict(each) for each in members("torch", "ring_allreduce", hosts, hosts)],
-        "measure": dict(measure),
-        "tolerances": dict(tolerances),
-        "timeouts": dict(timeouts),
-        "python": python,
-        "inherited": dict(os.environ),
-        "interfaces": {},
-        "sites": 1,
-        "congestion_control": congestion_control,
-        "logs": str(logs.resolve()),
+    group = GroupJob(
+        run="collectives",
+        worker="torch_collectives",
+        devices="gpu" if on_gpus else "cpu",
+        fabric="emulated",
+        congestion_control=how.congestion_control,
+        placement=placement,
+        members=members("torch", "ring_allreduce", hosts, hosts),
+        environments={BARE: RuntimeEnvironment(how.python)},
+        timeouts=how.timeouts,
+        inherited=dict(os.environ),
+        logs=str(how.logs.resolve()),
+    )
+    job = CollectivesJob(group, link, wanted, how.rule, how.tolerances)
+    answer = answer_of("ddlbench.probes.collective_probe", job, CollectivesProbed, logs=how.logs)
+    times = {
+        (each.name, each.size_bytes): [value / placement.dilation for value in each.times_s]
+        for each in answer.timed
     }
-    told = answer_of("ddlbench.probes.collective_probe", job, logs=logs)
-    times = {(name, size): [each / placement.dilation for each in s] for name, size, s in told["times_s"]}
-    return Found(times, {}, told["measured"], told["backend"], placement.dilation, told["vanished"])
+    return Found(times, {}, answer.measured, answer.backend, placement.dilation, answer.vanished)
 
 
 def _placement(hosts: int, dilation: float) -> Placement:
@@ -139,56 +182,57 @@ def _placement(hosts: int, dilation: float) -> Placement:
     return replace(placement, dilation=max(dilation, placement.dilation))
 
 
-def run(job: Mapping[str, Any]) -> dict[str, Any]:
+def run(job: CollectivesJob) -> CollectivesProbed:
     """Make hosts and link and time what is wanted; a worker that is lost leaves what was measured until then."""
-    link, wanted = Link(**job["link"]), [(name, size) for name, size in job["wanted"]]
-    times_s: dict[Asked, list[float]] = {each: [] for each in wanted}
-    told: dict[str, Any] = {"vanished": None}
+    times_s: dict[Asked, list[float]] = {each: [] for each in job.wanted}
+    vanished, measured, backend = None, None, ""
     try:
-        with launched(job, "torch_collectives", {}) as crew:
-            group, star = crew.group, crew.star
+        with launched(job.group) as on_hosts:
+            group, star = on_hosts.group, on_hosts.hosts.star
             assert star is not None
-            for each in wanted:  # windows open while the links are
-                _seconds(group, each, 1, job["timeouts"])
-            star.shape(link)
-            measured = verify(star, link, Tolerances(**job["tolerances"]))
-            told |= {"measured": measured.as_dict(), "backend": star.backend.name}
+            for each in job.wanted:  # windows open while the links are
+                _seconds(group, each, 1, job.group.timeouts)
+            star.shape(job.link)
+            measured = verify(star, job.link, job.tolerances)
+            backend = star.backend.name
             _time(group, times_s, job)
             star.backend.check()
     except WorkerFailed as error:
         if not any(times_s.values()):
             raise
-        told["vanished"] = str(error)
-    return {**told, "times_s": [(name, size, values) for (name, size), values in times_s.items()]}
+        vanished = str(error)
+    timed = [TimedCollective(name, size, values) for (name, size), values in times_s.items()]
+    return CollectivesProbed(timed, measured, backend, vanished)
 
 
-def _time(group: WorkerGroup, times_s: dict[Asked, list[float]], job: Mapping[str, Any]) -> None:
-    """Take all in turn, in random order, until the stop rule is content; the first round is a warm-up."""
-    times = {each: max(1, _batch(_seconds(group, each, 1, job["timeouts"]))) for each in times_s}
+def _time(group: WorkerGroup, times_s: dict[Asked, list[float]], job: CollectivesJob) -> None:
+    """Take all in turn, in random order, until the stop rule asks for no more; the first round is a warm-up."""
+    timeouts = job.group.timeouts
+    times = {each: max(1, _batch(_seconds(group, each, 1, timeouts))) for each in times_s}
     order = random.Random(_SEED)
-    while todo := [each for each, values in times_s.items() if needs_repetition(values, job["measure"])]:
+    while todo := [each for each, values in times_s.items() if needs_repetition(values, job.rule)]:
         order.shuffle(todo)
         for each in todo:
-            times_s[each].append(_seconds(group, each, times[each], job["timeouts"]))
+            times_s[each].append(_seconds(group, each, times[each], timeouts))
 
 
 def _batch(once_s: float) -> int:
     return min(_MOST_TIMES, round(_BATCH_S / once_s))
 
 
-def _seconds(group: WorkerGroup, asked: Asked, times: int, timeouts: Mapping[str, float]) -> float:
+def _seconds(group: WorkerGroup, asked: Asked, times: int, timeouts: Timeouts) -> float:
     """The slowest rank's time of one operation. Raises DdlbenchError where a rank got a wrong result."""
     name, size = asked
     elements = size if name == PINGPONG else size // ELEMENT_BYTES
-    command = {"do": "time", "collective": name, "elements": elements, "times": times}
-    limit_s = timeouts["prepare_s"] + timeouts["step_s"]
-    answers = group.command(command, "timed", f"timing {name} of {size} bytes", limit_s)
-    if wrong := [rank for rank, answer in enumerate(answers) if not answer["right"]]:
+    limit_s = timeouts.prepare_s + timeouts.step_s
+    command = TimeCollective(name, elements, times)
+    answers = group.command(command, Timed, f"timing {name} of {size} bytes", limit_s)
+    if wrong := [rank for rank, answer in enumerate(answers) if not answer.right]:
         raise DdlbenchError(
             f"{name} of {size} bytes: the result on rank {', '.join(map(str, wrong))} is wrong"
         )
-    return max(float(answer["seconds"]) for answer in answers)
+    return max(answer.seconds for answer in answers)
 
 
 if __name__ == "__main__":
-    sys.exit(do(run))
+    sys.exit(do(CollectivesJob, run))

@@ -64,7 +64,7 @@ def probe(
         return ask(Side(argv, variables), timeout_s=timeout_s)
 
     found = repeated(tested, _REPETITIONS, sizes(largest_bytes))
-    return {ucx.LATENCY: found["times_s"]}, {ucx.STREAM: found["throughput_mbit"]}, found["vanished"]
+    return {ucx.LATENCY: found.times_s}, {ucx.STREAM: found.throughput_mbit}, found.vanished
 
 
 def _verbs(device: str, host: str, port: int, timeout_s: float) -> tuple[Curves, Curves, str | None]:

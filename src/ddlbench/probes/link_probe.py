@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,13 +20,14 @@ import psutil
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail
+from ddlbench.measurements.measure import StopRule
 from ddlbench.measurements.point_to_point import from_netpipe
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.network.hosts import GIB, Host
 from ddlbench.network.limits import Capacity, check_delay, check_queues
 from ddlbench.network.link import Link
 from ddlbench.network.star import Star
-from ddlbench.network.verify import Tolerances, verify
+from ddlbench.network.verify import Measured, Tolerances, verify
 from ddlbench.probes.compiled_ping_pong import compiled
 from ddlbench.probes.ping_pong import PeerVanished, Trips, answer, listening, probe, sizes
 from ddlbench.sandbox.job import answer_of, do
@@ -38,73 +39,97 @@ _NETPIPE_TIMEOUT_S = 600
 _LISTENS = "0A"  # a state in /proc/net/tcp
 _START_TIMEOUT_S, _END_TIMEOUT_S, _POLL_S = 10.0, 2.0, 0.005
 
-Found = dict[str, Any]
+
+@dataclass(frozen=True)
+class LinkProbeJob:
+    """A link to probe; `probe_link` tells of its parts."""
+
+    link: Link
+    dilation: float
+    rule: StopRule
+    largest_bytes: int
+    timeout_s: float
+    netpipe: bool
+    congestion_control: str
+    tolerances: Tolerances | None
+
+
+@dataclass(frozen=True)
+class LinkProbed:
+    """What a probe found.
+
+    Attributes:
+        times_s: one-way times by tool and message size, as they would be without dilation.
+        vanished: what went wrong, if anything; the times are a part then.
+        backend: what makes the link.
+        measured: what the link was measured to be before (None without tolerances).
+    """
+
+    times_s: Mapping[str, Mapping[int, Sequence[float]]]
+    vanished: str | None
+    backend: str
+    measured: Measured | None
 
 
 def probe_link(
     link: Link,
     *,
     dilation: float,
-    measure: Mapping[str, Any],
+    rule: StopRule,
     largest_bytes: int,
     timeout_s: float,
     netpipe: bool,
     congestion_control: str = "cubic",
     tolerances: Tolerances | None = None,
-) -> Found:
-    """Probe an emulated link; {times_s: {tool: {size: one-way times in s}}, vanished: None or what went wrong, ...}.
+) -> LinkProbed:
+    """Probe an emulated link.
 
-    Also `backend`, what makes the link, and `measured`, what it was measured to be before: None without `tolerances`.
-    Times are as they would be without dilation. measure: the stop rule (min_repetitions, max_repetitions,
-    interval_percent). netpipe: run NetPIPE's own program too. Raises DdlbenchError where the link cannot be made or is
-    out of tolerance, or NetPIPE is asked for and not installed.
+    Args:
+        link: between two hosts.
+        dilation: of their time.
+        rule: how often a size is measured.
+        largest_bytes: the largest message.
+        timeout_s: how long the peer may be silent.
+        netpipe: run NetPIPE's own program too.
+        congestion_control: of TCP.
+        tolerances: of the check before (None: it is not checked).
+
+    Raises:
+        DdlbenchError: the link cannot be made or is out of tolerance, or NetPIPE is asked for and not installed.
     """
     if netpipe and not shutil.which(NETPIPE):
         raise DdlbenchError(f"{NETPIPE} is not installed. On Debian:  apt-get install netpipe-tcp")
-    job = {
-        "link": asdict(link),
-        "dilation": dilation,
-        "measure": dict(measure),
-        "largest_bytes": largest_bytes,
-        "timeout_s": timeout_s,
-        "netpipe": netpipe,
-        "congestion_control": congestion_control,
-        "tolerances": tolerances and asdict(tolerances),
-    }
-    found: Found = answer_of("ddlbench.probes.link_probe", job)
+    job = LinkProbeJob(
+        link, dilation, rule, largest_bytes, timeout_s, netpipe, congestion_control, tolerances
+    )
+    found = answer_of("ddlbench.probes.link_probe", job, LinkProbed)
     times = {
-        tool: {int(size): [each / dilation for each in values] for size, values in by_size.items()}
-        for tool, by_size in found["times_s"].items()
+        tool: {size: [each / dilation for each in values] for size, values in by_size.items()}
+        for tool, by_size in found.times_s.items()
     }
-    return {**found, "times_s": times}
+    return replace(found, times_s=times)
 
 
-def run(job: Mapping[str, Any]) -> Found:
+def run(job: LinkProbeJob) -> LinkProbed:
     """Make two hosts and the link, verify it where that is asked for, and probe from one to the other."""
     cores = sorted(os.sched_getaffinity(0))
     hosts = [Host(f"h{i + 1}", f"10.66.0.{i + 1}", (cores[i % len(cores)],), 1, GIB) for i in (0, 1)]
     addresses = [host.address for host in hosts]
-    link = Link(**job["link"])
-    with Star(addresses, congestion_control=job["congestion_control"], dilation=job["dilation"]) as star:
-        check_queues(link, hosts=2, dilation=job["dilation"], memory_bytes=psutil.virtual_memory().available)
+    link = job.link
+    with Star(addresses, congestion_control=job.congestion_control, dilation=job.dilation) as star:
+        check_queues(link, hosts=2, dilation=job.dilation, memory_bytes=psutil.virtual_memory().available)
         check_delay(link, star.backend)
         Capacity(star).check(link, senders=1)  # a message goes to or fro
         star.shape(link)
-        tolerances = job["tolerances"] and Tolerances(**job["tolerances"])
-        measured = verify(star, link, tolerances) if tolerances else None
+        measured = verify(star, link, job.tolerances) if job.tolerances else None
         times_s, vanished = probe_hosts(
-            star, hosts, sizes(job["largest_bytes"]), measure=job["measure"], timeout_s=job["timeout_s"]
+            star, hosts, sizes(job.largest_bytes), rule=job.rule, timeout_s=job.timeout_s
         )
         found = {"ddlbench": times_s}
-        if job["netpipe"]:
-            found[NETPIPE] = netpipe_hosts(star, hosts, largest_bytes=job["largest_bytes"])
+        if job.netpipe:
+            found[NETPIPE] = netpipe_hosts(star, hosts, largest_bytes=job.largest_bytes)
         star.backend.check()
-        return {
-            "times_s": found,
-            "vanished": vanished,
-            "backend": star.backend.name,
-            "measured": measured and measured.as_dict(),
-        }
+        return LinkProbed(found, vanished, star.backend.name, measured)
 
 
 def probe_hosts(
@@ -112,12 +137,12 @@ def probe_hosts(
     hosts: Sequence[Host],
     wanted: Sequence[int],
     *,
-    measure: Mapping[str, Any],
+    rule: StopRule,
     timeout_s: float,
 ) -> tuple[Trips, str | None]:
     """Probe from the first host of a star to the second; one-way times in s by size, and what went wrong, if anything.
 
-    measure: the stop rule. What goes wrong leaves the curve in part. Raises DdlbenchError where there is none at all.
+    What goes wrong leaves the curve in part. Raises DdlbenchError where there is none at all.
     """
     exchange = compiled()  # once for both processes
     with entered(star.namespaces[1]):
@@ -134,7 +159,7 @@ def probe_hosts(
                 hosts[1].address,
                 port,
                 wanted,
-                needs_more=lambda values: needs_repetition(values, measure),
+                needs_more=lambda values: needs_repetition(values, rule),
                 timeout_s=timeout_s,
                 exchange=exchange,
             )
@@ -222,4 +247,4 @@ def _on(star: Star, hosts: Sequence[Host], number: int) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    sys.exit(do(run))
+    sys.exit(do(LinkProbeJob, run))

@@ -10,15 +10,18 @@ from ddlbench.code.purposes import code_for
 from ddlbench.environments.failed_environments import described
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
+from ddlbench.launch.group_member import Timeouts
 from ddlbench.measurements import collectives, facts, point_to_point, provenance
+from ddlbench.measurements.measure import StopRule
 from ddlbench.network.fabrics import OF_EMULATED_HOSTS
 from ddlbench.network.link import Link
-from ddlbench.network.verify import Tolerances
+from ddlbench.network.verify import Measured, Tolerances
 from ddlbench.plan import Collectives, Plan, PointToPoint
 from ddlbench.probes import ucx
-from ddlbench.probes.collective_probe import Found, probe_collectives, probe_messages
+from ddlbench.probes.collective_probe import Found, How, probe_collectives, probe_messages
 from ddlbench.probes.link_probe import NETPIPE, probe_link
 from ddlbench.probes.ucx_probe import probe_link as probe_link_with_ucx
+from ddlbench.protocol.codec import read
 from ddlbench.system.processes import die_with_parent
 
 FABRIC = "emulated"
@@ -36,9 +39,10 @@ def write_point_to_point(
     started = datetime.now(UTC)
     settings, link = plan.settings["probes"], _link(plan, probe.link)
     largest_bytes = settings["point_to_point"]["largest_bytes"]
-    streams_mbit: dict[str, Any] = {}
+    streams_mbit: Mapping[str, Mapping[int, Sequence[float]]] = {}
+    times_s: Mapping[str, Mapping[int, Sequence[float]]]
     if probe.transport == "ucx":
-        found = probe_link_with_ucx(
+        of_ucx = probe_link_with_ucx(
             link,
             dilation=probe.dilation,
             repetitions=settings["measure"]["min_repetitions"],
@@ -46,23 +50,24 @@ def write_point_to_point(
             timeout_s=plan.settings["timeouts"]["step_s"],
             tolerances=Tolerances(**plan.settings["tolerances"]),
         )
-        times_s, vanished = {ucx.LATENCY: found["times_s"]}, found["vanished"]
-        streams_mbit = {ucx.STREAM: found["throughput_mbit"]}
-        made = _made(found["backend"], found["measured"])
+        curves = of_ucx.curves
+        times_s, vanished = {ucx.LATENCY: curves.times_s}, curves.vanished
+        streams_mbit = {ucx.STREAM: curves.throughput_mbit}
+        made = _made(of_ucx.backend, of_ucx.measured)
     elif environment is None:
         found = probe_link(
             link,
             dilation=probe.dilation,
-            measure=settings["measure"],
+            rule=_rule(plan),
             largest_bytes=largest_bytes,
             timeout_s=plan.settings["timeouts"]["step_s"],
             netpipe=settings["netpipe"] and shutil.which(NETPIPE) is not None,
             tolerances=Tolerances(**plan.settings["tolerances"]),
         )
-        times_s, vanished = found["times_s"], found["vanished"]
-        made = _made(found["backend"], found["measured"])
+        times_s, vanished = found.times_s, found.vanished
+        made = _made(found.backend, found.measured)
     else:
-        messages = probe_messages(link, largest_bytes=largest_bytes, **_how(plan, probe, environment, logs))
+        messages = probe_messages(link, largest_bytes=largest_bytes, how=_how(plan, probe, environment, logs))
         times_s = {"torch": {size: values for (_, size), values in messages.times_s.items()}}
         vanished = messages.vanished
         made = _made(messages.backend, messages.measured)
@@ -96,7 +101,7 @@ def write_collectives(
     link = _link(plan, probe.link)
     sizes_bytes = plan.settings["probes"]["collectives"]["sizes_bytes"]
     how = _how(plan, probe, environment, logs)
-    found = probe_collectives(link, hosts=probe.hosts, sizes_bytes=sizes_bytes, **how)
+    found = probe_collectives(link, hosts=probe.hosts, sizes_bytes=sizes_bytes, how=how)
     conditions = {**_conditions(probe, link), **_found(found)}
     rows = collectives.rows(found.times_s, probe.hosts, found.not_available, conditions)
     table = collectives.as_csv(rows)
@@ -110,16 +115,16 @@ def _link(plan: Plan, name: str) -> Link:
     return Link(*plan.links[name].values)
 
 
-def _how(plan: Plan, probe: PointToPoint | Collectives, environment: Path, logs: Path) -> dict[str, Any]:
-    return {
-        "transport": probe.transport,
-        "dilation": probe.dilation,
-        "measure": plan.settings["probes"]["measure"],
-        "tolerances": plan.settings["tolerances"],
-        "timeouts": plan.settings["timeouts"],
-        "python": described(environment)["python"],
-        "logs": logs,
-    }
+def _how(plan: Plan, probe: PointToPoint | Collectives, environment: Path, logs: Path) -> How:
+    return How(
+        transport=probe.transport,
+        dilation=probe.dilation,
+        rule=_rule(plan),
+        tolerances=read(Tolerances, plan.settings["tolerances"]),
+        timeouts=read(Timeouts, plan.settings["timeouts"]),
+        python=described(environment)["python"],
+        logs=logs,
+    )
 
 
 def _conditions(probe: PointToPoint | Collectives, link: Link) -> dict[str, Any]:
@@ -136,9 +141,14 @@ def _found(found: Found) -> dict[str, Any]:
     return {"dilation": found.dilation, **_made(found.backend, found.measured)}
 
 
-def _made(backend: str, measured: Mapping[str, float]) -> dict[str, Any]:
+def _made(backend: str, measured: Measured | None) -> dict[str, str | float]:
     """How the link was made, and what it was measured to be."""
-    return {"backend": backend, **{f"measured_{name}": value for name, value in measured.items()}}
+    found = measured.as_dict() if measured else {}
+    return {"backend": backend, **{f"measured_{name}": value for name, value in found.items()}}
+
+
+def _rule(plan: Plan) -> StopRule:
+    return read(StopRule, plan.settings["probes"]["measure"])
 
 
 def _refuse_a_part(vanished: str | None, table: str, logs: Path) -> None:

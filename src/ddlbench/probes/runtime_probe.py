@@ -12,11 +12,11 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from ddlbench.code.purposes import code_for
 from ddlbench.containers import engines
@@ -24,10 +24,11 @@ from ddlbench.containers.container import Needs
 from ddlbench.containers.docker import client_environment, published_argv
 from ddlbench.containers.podman import user_namespace
 from ddlbench.environments.materials import BARE, Described, Materials
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
-from ddlbench.hosts.launch import raise_loopback
-from ddlbench.launch.container_starter import contained
+from ddlbench.hosts.this_machine import raise_loopback
+from ddlbench.launch.container_starter import in_container
 from ddlbench.measurements import facts, provenance, runtime_network
 from ddlbench.network.star import Star
 from ddlbench.plan import Plan
@@ -50,6 +51,31 @@ Way = tuple[str, str]  # a runtime and a network
 Found = dict[Way, dict[int, list[float]]]  # one-way times in s by size, one a round
 
 
+@dataclass(frozen=True)
+class RoundJob:
+    """A round through all runtimes and networks; inherited: the driver's environment variables."""
+
+    environments: Mapping[str, RuntimeEnvironment]
+    inherited: Mapping[str, str]
+    seed: int
+
+
+@dataclass(frozen=True)
+class TimedWay:
+    """The median one-way time of each message size, in a runtime over a network."""
+
+    runtime: str
+    network: str
+    median_s: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round found."""
+
+    timed: Sequence[TimedWay]
+
+
 def probe_runtimes(environments: Described, *, rounds: int, logs: Path) -> tuple[Found, dict[Way, str]]:
     """One-way times in every runtime that there is, and why of other ways there are none.
 
@@ -67,19 +93,14 @@ def probe_runtimes(environments: Described, *, rounds: int, logs: Path) -> tuple
             found[bridged] = {}
     within = user_namespace(environments)
     for number in range(rounds):
-        job = {
-            "environments": environments,
-            "inherited": dict(os.environ),
-            "run": "runtimes",
-            "seed": number,
-        }
-        answer = answer_of(__name__, job, logs=logs, within=within)
-        times_s = [(tuple(way), of_size) for way, of_size in answer]
+        job = RoundJob(environments, dict(os.environ), number)
+        answer = answer_of(__name__, job, Round, logs=logs, within=within)
+        times_s = [((each.runtime, each.network), each.median_s) for each in answer.timed]
         if bridged in found:
             times_s.append((bridged, _over_the_bridge(environments)))
         for way, of_size in times_s:
             for size, value in of_size.items():
-                found[way].setdefault(int(size), []).append(value)
+                found[way].setdefault(size, []).append(value)
     return found, without
 
 
@@ -106,15 +127,15 @@ def write_runtimes(plan: Plan, materials: Materials, output: Path | str, *, logs
     )
 
 
-def run(job: Mapping[str, Any]) -> list[tuple[Way, dict[str, float]]]:
+def run(job: RoundJob) -> Round:
     """One round, in random order, in a sandbox."""
     raise_loopback()
     addresses = ["10.66.0.1", "10.66.0.2"]
     with Star(addresses, congestion_control="cubic") as star:
         shared: tuple[int | None, int | None] = (None, None)
         places = {HOST: ("127.0.0.1", shared), JOINED: (addresses[0], tuple(star.namespaces))}
-        ways = [(runtime, network) for runtime in job["environments"] for network in places]
-        random.Random(job["seed"]).shuffle(ways)
+        ways = [(runtime, network) for runtime in job.environments for network in places]
+        random.Random(job.seed).shuffle(ways)
         found = []
         for runtime, network in ways:
             address, namespaces = places[network]
@@ -122,21 +143,31 @@ def run(job: Mapping[str, Any]) -> list[tuple[Way, dict[str, float]]]:
                 _end(job, runtime, words, namespace)
                 for words, namespace in zip(_words(address, _PORT), namespaces, strict=True)
             )
-            found.append(((runtime, network), _medians(exchange(server, client, timeout_s=_TIMEOUT_S))))
-    return found
+            report = exchange(server, client, timeout_s=_TIMEOUT_S)
+            found.append(TimedWay(runtime, network, _medians(report)))
+    return Round(found)
 
 
-def _end(job: Mapping[str, Any], runtime: str, words: list[str], namespace: int | None) -> Side:
+def _end(job: RoundJob, runtime: str, words: list[str], namespace: int | None) -> Side:
     """One end in a runtime and a network namespace, each on a core of its own where there are two."""
-    command = [job["environments"][runtime]["python"], *_ENDS, *words]
+    described = job.environments[runtime]
+    command = [described.python, *_ENDS, *words]
     variables = {"PYTHONPATH": package_root()}
     if runtime == BARE:
         return Side(command, variables, namespace)
-    argv, environment = contained(job, runtime, command, Needs((), (), variables), namespace, _MEMORY_BYTES)
-    return Side(argv, environment)
+    argv, of_client = in_container(
+        described,
+        command,
+        Needs((), (), variables),
+        namespace,
+        _MEMORY_BYTES,
+        run="runtimes",
+        inherited=job.inherited,
+    )
+    return Side(argv, of_client)
 
 
-def _over_the_bridge(environments: Described) -> dict[str, float]:
+def _over_the_bridge(environments: Described) -> Mapping[int, float]:
     """A round between an end without a container and one on Docker's bridge, through its NAT."""
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
@@ -144,11 +175,11 @@ def _over_the_bridge(environments: Described) -> dict[str, float]:
     docker = environments["docker"]
     needs = Needs((), (), {"PYTHONPATH": package_root()})
     argv = published_argv(
-        docker["image_id"], [docker["python"], *_ENDS, *answer], needs, run="runtimes", port=port
+        docker.image_id or "", [docker.python, *_ENDS, *answer], needs, run="runtimes", port=port
     )
     ask[1] = "127.0.0.1"
-    client = Side([environments[BARE]["python"], *_ENDS, *ask], dict(needs.variables))
-    server = Side(argv, client_environment(os.environ, docker["engine"]["address"]))
+    client = Side([environments[BARE].python, *_ENDS, *ask], dict(needs.variables))
+    server = Side(argv, client_environment(os.environ, docker.engine.address if docker.engine else ""))
     return _medians(exchange(server, client, timeout_s=_TIMEOUT_S))
 
 
@@ -158,9 +189,9 @@ def _words(address: str, port: int) -> tuple[list[str], list[str]]:
     return ["answer", address, str(port)], ["probe", address, str(port), *asked]
 
 
-def _medians(report: str) -> dict[str, float]:
-    return {size: median(values) for size, values in json.loads(report).items()}
+def _medians(report: str) -> dict[int, float]:
+    return {int(size): median(values) for size, values in json.loads(report).items()}
 
 
 if __name__ == "__main__":
-    sys.exit(do(run))
+    sys.exit(do(RoundJob, run))

@@ -6,17 +6,16 @@ python -m ddlbench.probes.ucx_probe JOB.json ANSWER.json        (the first proce
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
-from typing import Any
 
 import psutil
 
 from ddlbench.network.fabrics import OF_EMULATED_HOSTS
 from ddlbench.network.link import Link
 from ddlbench.network.star import Star
-from ddlbench.network.verify import Tolerances, verify
+from ddlbench.network.verify import Measured, Tolerances, verify
 from ddlbench.probes import ucx
 from ddlbench.probes.exchange import ExchangeFailed, Side, exchange
 from ddlbench.sandbox.job import answer_of, do
@@ -30,7 +29,46 @@ _TEST_S = 0.2  # a test takes about that long, or a few trips
 _FEWEST, _MOST = 4, 1000  # trips
 _CARRIER_S = 5.0  # the kernel tells of a new link's carrier up to a second late
 
-Found = dict[str, Any]
+
+@dataclass(frozen=True)
+class UcxProbeJob:
+    """A link to measure; `probe_link` tells of its parts."""
+
+    link: Link
+    dilation: float
+    repetitions: int
+    largest_bytes: int
+    timeout_s: float
+    congestion_control: str
+    tolerances: Tolerances | None
+
+
+@dataclass
+class UcxCurves:
+    """One-way times, and the throughput of a stream, by message size; what went wrong, if anything."""
+
+    times_s: dict[int, list[float]] = field(default_factory=dict)
+    throughput_mbit: dict[int, list[float]] = field(default_factory=dict)
+    vanished: str | None = None
+
+
+@dataclass(frozen=True)
+class UcxProbed:
+    """What a probe found, as it would be without dilation.
+
+    Attributes:
+        curves: in part, if something went wrong.
+        device: that UCX talked over (`tcp/eth0`).
+        backend: what makes the link.
+        measured: what the link was measured to be before (None without tolerances).
+    """
+
+    curves: UcxCurves
+    device: str
+    backend: str
+    measured: Measured | None
+
+
 Tested = Callable[[str, int, int], str]  # test, size in bytes, trips -> what UCX's program reports
 
 
@@ -48,80 +86,70 @@ def probe_link(
     timeout_s: float = 60.0,
     congestion_control: str = "cubic",
     tolerances: Tolerances | None = None,
-) -> Found:
+) -> UcxProbed:
     """Have UCX measure an emulated link over TCP.
 
-    Returns {times_s: {size: one-way times in s}, throughput_mbit: {size: of a stream of such messages, in 10^6 bit/s},
-    device (`tcp/eth0`), backend, measured: what the link was measured to be before, None without `tolerances`,
-    vanished: None or what went wrong}, as they would be without dilation; what was measured before something went wrong
-    is kept. timeout_s: of a single test. Raises DdlbenchError where the link cannot be made or is out of tolerance.
+    Args:
+        link: between two hosts.
+        dilation: of their time.
+        repetitions: of each size.
+        largest_bytes: the largest message.
+        timeout_s: of a single test.
+        congestion_control: of TCP.
+        tolerances: of the check before (None: it is not checked).
+
+    Raises:
+        DdlbenchError: the link cannot be made or is out of tolerance.
     """
-    job = {
-        "link": link.as_dict(),
-        "dilation": dilation,
-        "repetitions": repetitions,
-        "largest_bytes": largest_bytes,
-        "timeout_s": timeout_s,
-        "congestion_control": congestion_control,
-        "tolerances": tolerances and asdict(tolerances),
-    }
-    found: Found = answer_of("ddlbench.probes.ucx_probe", job)
-    times_s = {int(size): [each / dilation for each in values] for size, values in found["times_s"].items()}
-    rates = {
-        int(size): [each * dilation for each in values] for size, values in found["throughput_mbit"].items()
-    }
-    return {**found, "times_s": times_s, "throughput_mbit": rates}
+    job = UcxProbeJob(link, dilation, repetitions, largest_bytes, timeout_s, congestion_control, tolerances)
+    found = answer_of("ddlbench.probes.ucx_probe", job, UcxProbed)
+    curves = found.curves
+    times_s = {size: [each / dilation for each in values] for size, values in curves.times_s.items()}
+    rates = {size: [each * dilation for each in values] for size, values in curves.throughput_mbit.items()}
+    return replace(found, curves=UcxCurves(times_s, rates, curves.vanished))
 
 
-def run(job: Mapping[str, Any]) -> Found:
+def run(job: UcxProbeJob) -> UcxProbed:
     """Make two hosts and the link, and measure from one to the other."""
-    with Star(
-        list(_ADDRESSES), congestion_control=job["congestion_control"], dilation=job["dilation"]
-    ) as star:
+    with Star(list(_ADDRESSES), congestion_control=job.congestion_control, dilation=job.dilation) as star:
         _show_own_sysfs(star)
-        link = Link(**job["link"])
-        star.shape(link)
-        measured = verify(star, link, Tolerances(**job["tolerances"])) if job["tolerances"] else None
-        found = {
-            **repeated(
-                lambda *asked: _tested(star, job, *asked), job["repetitions"], sizes(job["largest_bytes"])
-            ),
-            "device": f"{_TRANSPORT}/{OF_EMULATED_HOSTS.name}",
-            "backend": star.backend.name,
-            "measured": measured and measured.as_dict(),
-        }
+        star.shape(job.link)
+        measured = verify(star, job.link, job.tolerances) if job.tolerances else None
+        curves = repeated(
+            lambda *asked: _tested(star, job.timeout_s, *asked), job.repetitions, sizes(job.largest_bytes)
+        )
         star.backend.check()
-        return found
+        return UcxProbed(curves, f"{_TRANSPORT}/{OF_EMULATED_HOSTS.name}", star.backend.name, measured)
 
 
-def repeated(tested: Tested, repetitions: int, wanted: list[int]) -> Found:
-    """Every size once, from small to large, then a stream of the largest; and so on: `probe_link` tells what is found.
+def repeated(tested: Tested, repetitions: int, wanted: list[int]) -> UcxCurves:
+    """Every size once, from small to large, then a stream of the largest; and so on.
 
     The last size's time tells how many trips fill the next test.
     """
-    found: Found = {"times_s": {}, "throughput_mbit": {}, "vanished": None}
+    found = UcxCurves()
     try:
         for _ in range(repetitions):
             trips = _FEWEST
             for size in wanted:
                 once_s = ucx.one_way_s(tested(ucx.LATENCY, size, trips))
-                found["times_s"].setdefault(size, []).append(once_s)
+                found.times_s.setdefault(size, []).append(once_s)
                 trips = max(_FEWEST, min(_MOST, round(_TEST_S / (2 * once_s))))
             report = tested(ucx.STREAM, wanted[-1], max(_FEWEST, 2 * trips))
-            found["throughput_mbit"].setdefault(wanted[-1], []).append(ucx.throughput_mbit(report))
+            found.throughput_mbit.setdefault(wanted[-1], []).append(ucx.throughput_mbit(report))
     except (ExchangeFailed, ValueError) as error:
-        found["vanished"] = str(error)
+        found.vanished = str(error)
     return found
 
 
-def _tested(star: Star, job: Mapping[str, Any], test: str, size_bytes: int, trips: int) -> str:
+def _tested(star: Star, timeout_s: float, test: str, size_bytes: int, trips: int) -> str:
     cores = sorted(os.sched_getaffinity(0))
     variables = ucx.variables(_TRANSPORT, OF_EMULATED_HOSTS.name)
     client = ucx.client_argv(_ADDRESSES[1], _PORT, test=test, size_bytes=size_bytes, iterations=trips)
     return exchange(
         Side(ucx.server_argv(_PORT), variables, star.namespaces[1], (cores[-1],)),
         Side(client, variables, star.namespaces[0], (cores[0],)),
-        timeout_s=job["timeout_s"],
+        timeout_s=timeout_s,
     )
 
 
@@ -140,4 +168,4 @@ def _show_own_sysfs(star: Star) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(do(run))
+    sys.exit(do(UcxProbeJob, run))

@@ -1,29 +1,37 @@
-"""A job in a sandbox of its own: a module of ours does it and answers; both are JSON, through files."""
+"""A job in a sandbox of its own: a module of ours does it and answers; both are dataclasses, through files of JSON."""
 
-import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TypeVar
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
+from ddlbench.protocol.codec import read_text, written
 from ddlbench.sandbox.sandbox import run_sandboxed
 
-Job = Mapping[str, Any]
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
 
 
 def answer_of(
-    module: str, job: Job, *, what: str = "the probe", logs: Path | None = None, within: Sequence[str] = ()
-) -> Any:
+    module: str,
+    job: object,
+    kind: type[Answer],
+    *,
+    what: str = "the probe",
+    logs: Path | None = None,
+    within: Sequence[str] = (),
+) -> Answer:
     """What the module makes of the job, as the first process of a sandbox.
 
     Args:
-        module: its name, for `python -m`.
-        job: what it is told, as JSON.
-        what: the words for it in an error.
-        logs: a folder in which the job is kept beside what its workers say.
+        module: its name, for `python -m`; its `main` is `do`.
+        job: a dataclass.
+        kind: the class of the answer, a dataclass.
+        what: the words for the job in an error.
+        logs: a folder in which the job is kept beside what its workers print.
         within: as of `sandbox_argv`.
 
     Raises:
@@ -31,18 +39,26 @@ def answer_of(
     """
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         asked, answer = (logs or Path(folder)) / "job.json", Path(folder) / "answer.json"
-        write_atomically(asked, json.dumps(job))
+        write_atomically(asked, written(job))
         if status := run_sandboxed(module, [str(asked), str(answer)], within=within):
             where = f", what its workers said in {logs}" if logs else ""
             raise DdlbenchError(f"{what} failed (exit status {status}); what it said is above{where}")
-        return json.loads(answer.read_text())
+        return read_text(kind, answer.read_text())
 
 
-def do(work: Callable[[Job], Any]) -> int:
-    """Do the job that the command line names and write the answer; an error is told in words, and its code returned."""
+def do(kind: type[Job], work: Callable[[Job], object]) -> int:
+    """Do the job that the command line names and write the answer.
+
+    Args:
+        kind: the class of the job.
+        work: makes the answer, a dataclass.
+
+    Returns:
+        The exit status: 0, or the code of an error, which is told in words.
+    """
     asked, answer = sys.argv[1:]
     try:
-        write_atomically(answer, json.dumps(work(json.loads(Path(asked).read_text()))))
+        write_atomically(answer, written(work(read_text(kind, Path(asked).read_text()))))
     except DdlbenchError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code

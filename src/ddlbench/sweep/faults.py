@@ -6,10 +6,9 @@ Any framework's group will do: all train some steps and say so; then they are to
 in the middle of the first step of it, members are killed. Time is dilated for the frameworks' time-outs too.
 """
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -19,17 +18,23 @@ from typing import Any
 from ddlbench.containers import engines
 from ddlbench.containers.podman import user_namespace
 from ddlbench.environments.failed_environments import NO_ENVIRONMENT
-from ddlbench.environments.materials import Materials, readable
+from ddlbench.environments.materials import Materials
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
-from ddlbench.hosts.launch import Crew, launched
-from ddlbench.launch.roles import HOLDING, WORKER, Member, worker_of
+from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
+from ddlbench.launch.group_job import GroupJob
+from ddlbench.launch.group_member import Fate
+from ddlbench.launch.roles import HOLDING, WORKER, Member
 from ddlbench.measurements import facts, faults, provenance
 from ddlbench.network.verify import Tolerances
-from ddlbench.plan import Fault, Plan, words
+from ddlbench.plan import Fault, Plan, Point, words
+from ddlbench.protocol.codec import read
+from ddlbench.protocol.messages import Conclude, Concluded, ModelShape, TestResult, Train, Trained
 from ddlbench.sandbox.job import answer_of, do
+from ddlbench.sweep.group_of_run import group_job
 from ddlbench.sweep.link_monitor import Links, link_of
 from ddlbench.sweep.placement import code_of, members_of, placement
+from ddlbench.sweep.session import training_point
 from ddlbench.system.clock import Clock
 from ddlbench.system.processes import die_with_parent
 
@@ -38,7 +43,41 @@ _PATIENCE = 1.5  # time-outs until those that say nothing have hung
 _SLOWER = 3.0  # as the steps before, survivors' steps may be
 _WHEN = ("at_step", "steps", "timeout_s")
 
-Found = dict[str, Any]
+
+@dataclass(frozen=True)
+class FaultJob:
+    """A training in which members are killed.
+
+    Attributes:
+        point: of the plan, as `Point.as_dict` gives it.
+        kill: how many workers, or `server`.
+        at_step: after which.
+        steps: of the whole training.
+    """
+
+    group: GroupJob
+    point: Mapping[str, object]
+    kill: int | str
+    at_step: int
+    steps: int
+    tolerances: Tolerances
+
+
+@dataclass(frozen=True)
+class FaultsFound:
+    """What became of it.
+
+    Attributes:
+        made: how the link was made, and what it was measured to be.
+        killed: ranks.
+        fates: of all ranks, in the dilated time of the hosts.
+        tested: what the survivors had learnt, if they went on.
+    """
+
+    made: Mapping[str, object]
+    killed: Sequence[int]
+    fates: Sequence[faults.Fate]
+    tested: TestResult | None
 
 
 def write_faults(
@@ -99,40 +138,33 @@ def _row(
     """Have a sandbox do it, and tell it in times as they would be without dilation."""
     here = placement(plan, fault.run)
     of_case = logs / str(whom)
-    settings = plan.settings
     environments, _ = materials.described()
     engines.check(environments)
-    job = {
-        **{key: fault.run.group[key] for key in ("framework", "strategy", "fabric", "devices")},
-        **{key: fault.run.group[key] for key in ("congestion_control", "sites")},
-        **{key: dict(settings[key]) for key in ("timeouts", "tolerances", "interfaces")},
-        "point": fault.point.as_dict(),
-        "placement": asdict(here),
-        "members": [asdict(each) for each in members_of(fault.run)],
-        "run": fault.run.id,
-        "runtime": fault.point.runtime,
-        "environments": environments,
-        "readable": readable(settings["datasets"], materials.datasets.values()),
-        "datasets": {key: str(path.resolve()) for key, path in materials.datasets.items()},
-        "inherited": dict(os.environ),
-        "logs": str(of_case.resolve()),
-        "kill": whom,
-        **{key: conditions[key] for key in _WHEN},
-    }
-    found: Found = answer_of(
+    datasets = {key: str(path.resolve()) for key, path in materials.datasets.items()}
+    group = group_job(plan, fault.run, here, environments, materials, datasets, {}, of_case)
+    job = FaultJob(
+        group=replace(group, framework_timeout_s=fault.timeout_s * here.dilation),
+        point=fault.point.as_dict(),
+        kill=whom,
+        at_step=fault.at_step,
+        steps=fault.steps,
+        tolerances=read(Tolerances, plan.settings["tolerances"]),
+    )
+    found = answer_of(
         "ddlbench.sweep.faults",
         job,
+        FaultsFound,
         what=f"{words(fault.point)}, {in_words(whom)} killed:",
         logs=of_case,
         within=user_namespace(environments),
     )
-    of_ranks = [{**fate, "after_s": fate["after_s"] / here.dilation} for fate in found["fates"]]
+    of_ranks = [replace(fate, after_s=fate.after_s / here.dilation) for fate in found.fates]
     return faults.row(
         in_words(whom),
-        [of_ranks[rank] for rank in found["killed"]],
-        [fate for rank, fate in enumerate(of_ranks) if rank not in found["killed"]],
-        tested=found["tested"],
-        conditions={**conditions, **found["made"], "dilation": here.dilation},
+        [of_ranks[rank] for rank in found.killed],
+        [fate for rank, fate in enumerate(of_ranks) if rank not in found.killed],
+        tested=found.tested,
+        conditions={**conditions, **found.made, "dilation": here.dilation},
     )
 
 
@@ -151,47 +183,48 @@ def victims(group: Sequence[Member], whom: int | str) -> list[int]:
     return workers[len(workers) - int(whom) :]
 
 
-def run(job: Mapping[str, Any]) -> Found:
+def run(job: FaultJob) -> FaultsFound:
     """Train, kill, and see what becomes of the others."""
-    timeout_s = job["timeout_s"] * job["placement"]["dilation"]
-    told = {"datasets": job["datasets"], "strategy": job["strategy"], "timeout_s": timeout_s}
-    rest = job["steps"] - job["at_step"]
-    with launched(job, worker_of(job["framework"], job["strategy"]), told) as crew:
-        made = _begin(crew, job)
-        trained = crew.group.train(job["at_step"], from_fresh=True)
-        step_s = max(median(times) for each in trained for times in each["step_times_ms"]) / 1000
-        killed = victims(crew.members, job["kill"])
-        crew.group.tell({"do": "train", "steps": rest, "from_fresh": False})
+    timeout_s = job.group.framework_timeout_s or 0.0
+    rest = job.steps - job.at_step
+    with launched(job.group) as on_hosts:
+        group = on_hosts.group
+        made = _begin(on_hosts, job)
+        trained = group.train(job.at_step, from_fresh=True)
+        step_s = max(median(times) for each in trained for times in each.step_times_ms) / 1000
+        killed = victims(on_hosts.members, job.kill)
+        group.tell(Train(rest))
         sleep(step_s / 2)
-        crew.group.kill(killed)
-        fates = crew.group.fates("trained", _SLOWER * rest * step_s + _PATIENCE * timeout_s)
+        group.kill(killed)
+        fates = group.fates(Trained, _SLOWER * rest * step_s + _PATIENCE * timeout_s)
         survivors = [fate for rank, fate in enumerate(fates) if rank not in killed]
-        tested: Found = {}
-        if all(fate.answer for fate in survivors):
-            crew.group.tell({"do": "conclude", "evaluate": True, "save_to": None})
-            for fate in crew.group.fates("concluded", job["timeouts"]["prepare_s"]):
-                tested |= {
-                    key: value for key, value in (fate.answer or {}).items() if key.startswith("test_")
-                }
-    return {"made": made, "killed": killed, "fates": [asdict(fate) for fate in fates], "tested": tested}
+        tested: TestResult | None = None
+        if all(fate.reply for fate in survivors):
+            group.tell(Conclude(evaluate=True))
+            for fate in group.fates(Concluded, job.group.timeouts.prepare_s):
+                if isinstance(fate.reply, Concluded) and fate.reply.test:
+                    tested = fate.reply.test
+    return FaultsFound(made, killed, [_outcome(fate) for fate in fates], tested)
 
 
-def _begin(crew: Crew, job: Mapping[str, Any]) -> Found:
+def _outcome(fate: Fate) -> faults.Fate:
+    return faults.Fate(fate.name, fate.after_s, fate.reply is not None, fate.ended, fate.said)
+
+
+def _begin(on_hosts: GroupOnHosts, job: FaultJob) -> dict[str, object]:
     """Connect the workers over open links, then make the link and hand them the point; how it was made."""
-    point = job["point"]
-    crew.group.connect([(point["model"], list(point["image_shape"]))])
-    made: Found = {}
-    if crew.star and (link := link_of(point)):
-        of_star = Links(crew.star, Tolerances(**job["tolerances"]), recheck_s=0.0, clock=Clock())
-        measured = of_star.make(link)
-        made = {"backend": crew.star.backend.name}
+    point, star = Point.from_dict(job.point), on_hosts.hosts.star
+    training = training_point(point)
+    on_hosts.group.connect([ModelShape(*training.key)])
+    made: dict[str, object] = {}
+    if star and (link := link_of(point)):
+        measured = Links(star, job.tolerances, recheck_s=0.0, clock=Clock()).make(link)
+        made = {"backend": star.backend.name}
         made |= {f"measured_{name}": value for name, value in measured.items()}
-    if not all(answer["fits"] for answer in crew.group.prepare(point, point["seed"])):
-        raise DdlbenchError(
-            f"{point['model']} with a batch of {point['batch_size']} does not fit into memory"
-        )
+    if not all(reply.fits for reply in on_hosts.group.prepare(training, point.seed)):
+        raise DdlbenchError(f"{point.model} with a batch of {point.batch_size} does not fit into memory")
     return made
 
 
 if __name__ == "__main__":
-    sys.exit(do(run))
+    sys.exit(do(FaultJob, run))

@@ -8,7 +8,6 @@ forty times as long as the last one took, so that it never costs more than a for
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.network import shapers
@@ -19,6 +18,7 @@ from ddlbench.network.star import Star
 from ddlbench.network.traffic import BRIEF, FULL, Effort
 from ddlbench.network.verify import OutOfTolerance, Tolerances, verify
 from ddlbench.network.verify_sites import verify_sites
+from ddlbench.plan import Point
 from ddlbench.system.clock import Clock
 
 COST = 1 / 40
@@ -28,13 +28,13 @@ class Drifted(DdlbenchError):
     """A link that is no longer what it was verified to be."""
 
 
-def link_of(point: Mapping[str, Any]) -> Link | Sites | None:
+def link_of(point: Point) -> Link | Sites | None:
     """The link, or the sites, that a point is measured on, None where no link is used."""
-    if "sites" in point:
-        return Sites.from_dict(point["sites"])
-    if point["bandwidth_mbit"] is None:
+    if point.sites:
+        return Sites.from_dict(point.sites.as_dict())
+    if point.bandwidth_mbit is None:
         return None
-    return Link(point["bandwidth_mbit"], point["latency_ms"], point["loss_percent"])
+    return Link(point.bandwidth_mbit, point.latency_ms or 0.0, point.loss_percent or 0.0)
 
 
 class Links:
@@ -51,7 +51,7 @@ class Links:
         self._recheck_s = recheck_s
         self._clock = clock
         self._capacity = Capacity(star)
-        self._verified: dict[Link | Sites, dict[str, Any]] = {}  # what each was measured to be
+        self._verified: dict[Link | Sites, Mapping[str, object]] = {}  # what each was measured to be
         self._settings: shapers.Settings = {}
         self._cost_s = 0.0
 
@@ -61,7 +61,7 @@ class Links:
             self.star.shape(None)
             self.made = None
 
-    def make(self, link: Link | Sites) -> dict[str, Any]:
+    def make(self, link: Link | Sites) -> Mapping[str, object]:
         """Give the hosts their link, or their sites, and see to it that it is what it should be: what it measures.
 
         Raises LinkRefused for one that cannot be made here, and DdlbenchError for one that is not what was asked for.
@@ -75,7 +75,7 @@ class Links:
             self._verified[link] = self._measured(FULL)
         return self._verified[link]
 
-    def check(self) -> dict[str, Any] | None:
+    def check(self) -> Mapping[str, object] | None:
         """Raise Drifted where the link is not what it was any more; returns what was measured anew, if it was due."""
         if self.made is None:
             return None
@@ -102,15 +102,15 @@ class Links:
                 with self._clock.probing():
                     self._capacity.check(each, senders=senders)
 
-    def _measured(self, effort: Effort) -> dict[str, Any]:
+    def _measured(self, effort: Effort) -> Mapping[str, object]:
         assert self.made is not None
         began_s = self._clock.now_s()
-        found: dict[str, Any]
+        found: Mapping[str, object]
         with self._clock.probing():
             if isinstance(self.made, Sites):
-                found = dict(verify_sites(self.star, self.made, self._tolerances, effort))
+                found = verify_sites(self.star, self.made, self._tolerances, effort)
             else:
-                found = dict(verify(self.star, self.made, self._tolerances, effort).as_dict())
+                found = verify(self.star, self.made, self._tolerances, effort).as_dict()
         self.right_at_s = self._clock.now_s()
         self._cost_s = self.right_at_s - began_s
         return found

@@ -9,7 +9,7 @@ import psutil
 from ddlbench.code.closure import Code
 from ddlbench.code.purposes import ON_NODES, code_for
 from ddlbench.errors import ConfigError
-from ddlbench.hosts.launch import is_on_nodes
+from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.launch.roles import Member, members, worker_of
 from ddlbench.network.hosts import Placement, on_nodes, place

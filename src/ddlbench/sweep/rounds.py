@@ -1,61 +1,89 @@
-"""The points that a session measures, in rounds, until the stop rule is content with each of them."""
+"""The points that a session measures, in rounds, until the stop rule asks for no more of any."""
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.measurements.record import step_time_ms
+from ddlbench.measurements.measure import Measure
+from ddlbench.measurements.record import Record, step_time_ms
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
+from ddlbench.plan import Point
 from ddlbench.sweep.link_monitor import link_of
 from ddlbench.sweep.progress import Progress
-
-if TYPE_CHECKING:
-    from ddlbench.sweep.session import Session
+from ddlbench.sweep.session_job import PointToMeasure
 
 
 @dataclass
 class PendingPoint:
-    """A point to measure, and the values (step times) that its repetitions gave so far."""
+    """A point to measure, and the values (step times) that its repetitions gave so far.
 
-    point: dict[str, Any]
+    Attributes:
+        number: among all points of this invocation, from 1.
+        repetitions: the number of the next one.
+        settled: the stop rule asks for no more.
+    """
+
+    point: Point
     fingerprint: str
     words: str
-    number: int  # among all points of this invocation, from 1
+    number: int
     values: list[float]
     repetitions: int
     settled: bool = False
+
+    @classmethod
+    def of(cls, asked: PointToMeasure) -> "PendingPoint":
+        """The point of a session's job."""
+        point = Point.from_dict(asked.point)
+        return cls(point, asked.fingerprint, asked.words, asked.number, list(asked.values), asked.repetitions)
 
     @property
     def link(self) -> Link | Sites | None:
         """What it is measured on."""
         return link_of(self.point)
 
+
+class Measuring(Protocol):
+    """What measures points one after another; runtime: in which its worker group is now."""
+
     @property
-    def dataset(self) -> str:
-        """The key of its data set: name and image shape."""
-        return f"{self.point['dataset']}-{'x'.join(map(str, self.point['image_shape']))}"
+    def runtime(self) -> str: ...
+
+    def measure(self, pending: PendingPoint) -> Record:
+        """Measure one repetition of a point, and keep it."""
 
 
-def measure_in_rounds(session: "Session", pending: list[PendingPoint], progress: Progress) -> None:
-    """Measure the points in rounds until the stop rule is content with every point.
+def measure_in_rounds(
+    session: Measuring, pending: list[PendingPoint], measure: Measure, progress: Progress
+) -> None:
+    """Measure the points in rounds until the stop rule asks for no more of any.
 
     A round takes the runtimes in random order, starting a group anew in each, then the links, and on each its points.
     As a new group and a new link cost time, it begins with those with which the last one ended; so a slow drift of the
     machine favours none of them either.
+
+    Args:
+        session: measures.
+        pending: the points.
+        measure: the stop rule, and the seed of the order.
+        progress: is told of each repetition.
+
+    Raises:
+        DdlbenchError: a repetition failed; names the point.
     """
-    order = random.Random(session.job["measure"]["seed"])
+    order = random.Random(measure.seed)
     last: Link | Sites | None = None
     while todo := [each for each in pending if not each.settled]:
         order.shuffle(todo)
         links = list(dict.fromkeys(each.link for each in todo))
         links.sort(key=lambda link: link != last)
-        runtimes = list(dict.fromkeys(each.point["runtime"] for each in todo))
-        runtimes.sort(key=lambda runtime: runtime != session.crew.runtime)
+        runtimes = list(dict.fromkeys(each.point.runtime for each in todo))
+        runtimes.sort(key=lambda runtime: runtime != session.runtime)
         for each in sorted(
-            todo, key=lambda each: (runtimes.index(each.point["runtime"]), links.index(each.link))
+            todo, key=lambda each: (runtimes.index(each.point.runtime), links.index(each.link))
         ):
             try:
                 record = session.measure(each)
@@ -65,12 +93,12 @@ def measure_in_rounds(session: "Session", pending: list[PendingPoint], progress:
             measured = record["status"] == "measured"
             if measured:
                 each.values.append(step_time_ms(record) or 0.0)
-            each.settled = not measured or not needs_repetition(each.values, session.job["measure"])
-            progress.report(each.number, each.words, record, left_here=_repetitions_left(session, pending))
+            each.settled = not measured or not needs_repetition(each.values, measure)
+            left_here = _repetitions_left(measure.min_repetitions, pending)
+            progress.report(each.number, each.words, record, left_here=left_here)
             last = each.link
 
 
-def _repetitions_left(session: "Session", pending: list[PendingPoint]) -> int:
+def _repetitions_left(minimum: int, pending: list[PendingPoint]) -> int:
     """How many more there will be at least: up to the minimum, and one for each point whose interval is too wide."""
-    minimum = session.job["measure"]["min_repetitions"]
     return sum(max(1, minimum - each.repetitions) for each in pending if not each.settled)

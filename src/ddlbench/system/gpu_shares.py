@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ddlbench.protocol.messages import GpuShare
+
 # Of a GPU that workers share: the rest is for what each process has there besides its arrays (context, NCCL's buffers).
 SHARED = 0.9
 
@@ -14,17 +16,6 @@ class Gpu:
     index: int
     uuid: str
     name: str
-    memory_bytes: int
-
-
-@dataclass(frozen=True)
-class GpuShare:
-    """A worker's GPU: how many workers compute on it, this one included, and how much of its memory is this one's."""
-
-    index: int
-    uuid: str
-    name: str
-    workers: int
     memory_bytes: int
 
 

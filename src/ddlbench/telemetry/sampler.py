@@ -1,19 +1,20 @@
 """The sampler: one process that reads what each host of a run has counted, all in one pass, at regular moments.
 
-    python -m ddlbench.telemetry.sampler JOB       (JSON: see `telemetry.Telemetry`, which starts it)
+    python -m ddlbench.telemetry.sampler JOB       (JSON: `SamplerJob`)
 
-Its input is lines of JSON, each answered with one: `begin` and `end` of a repetition's timed steps, both of which are
+Its input are messages, each answered with one: the begin and the end of a repetition's timed steps, both of which are
 moments too. What was read is made sense of and written when a repetition has ended, and once a minute in a long one.
 Nothing pins it: the kernel puts it on whichever core has nothing to do, as hosts that wait for each other leave some.
 """
 
 import gc
-import json
 import os
-import selectors
+import select
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
@@ -22,11 +23,24 @@ from typing import Any, NamedTuple
 from ddlbench.errors import told_in_words
 from ddlbench.files import write_atomically
 from ddlbench.launch.gpus import GpuLoad, Gpus
+from ddlbench.protocol.agent_messages import (
+    TO_SAMPLER,
+    BeginSteps,
+    Edge,
+    Edges,
+    EndSteps,
+    SamplerJob,
+    SamplingCosts,
+    TelemetryFile,
+    WatchedHost,
+)
+from ddlbench.protocol.channel import Closed, LineChannel
+from ddlbench.protocol.codec import read_text
 from ddlbench.telemetry.counters import Counted, Counters, Raw, parse
 from ddlbench.telemetry.load import Load
-from ddlbench.telemetry.series import as_parquet
+from ddlbench.telemetry.series import About, as_parquet
 
-Message = dict[str, Any]
+Row = dict[str, Any]  # of the table
 _PART_S = 60.0  # of wall time: what a killed run loses at most
 
 
@@ -47,16 +61,14 @@ class Sample(NamedTuple):
 class Host:
     """A host: its processes, and the counters of its network namespace where that is its own."""
 
-    def __init__(self, told: Message) -> None:
-        self.name: str = told["name"]
-        self.role: str = told["role"]
-        self.gpu: str | None = told["gpu"]
-        self.load = Load(told["pids"])
+    def __init__(self, watched: WatchedHost) -> None:
+        self.name, self.role, self.gpu = watched.name, watched.role, watched.gpu
+        self.load = Load(watched.pids)
         self.counters: Counters | None = None
-        if told["has_machine"]:
+        if watched.has_machine:
             self.counters = Counters(None)
-        elif told["namespace"] is not None:
-            namespace = os.open(told["namespace"], os.O_RDONLY | os.O_CLOEXEC)
+        elif watched.namespace is not None:
+            namespace = os.open(watched.namespace, os.O_RDONLY | os.O_CLOEXEC)
             self.counters = Counters(namespace)
             os.close(namespace)
 
@@ -64,20 +76,22 @@ class Host:
 class Sampler:
     """The hosts of a run, and what was read of them and is not written yet."""
 
-    def __init__(self, job: Message) -> None:
-        self.job = job
-        self.hosts = [Host(told) for told in job["hosts"]]
-        self.gpus = Gpus() if job["on_gpus"] else None
-        self.dilation: float = job["about"]["dilation"]
-        self.interval_s = self.dilation / job["about"]["hertz"]
+    def __init__(self, job: SamplerJob) -> None:
+        sampling = job.sampling
+        self.clock_s, self.folder = job.clock_s, Path(sampling.folder)
+        self.about = About(sampling.run, sampling.started, sampling.hertz, sampling.dilation, sampling.vcpus)
+        self.hosts = [Host(watched) for watched in job.hosts]
+        self.gpus = Gpus() if sampling.on_gpus else None
+        self.dilation = sampling.dilation
+        self.interval_s = self.dilation / sampling.hertz
         self.began = self.due = self.written = time.monotonic()
         self.imported_s = time.process_time()
         self.passes = 0
         self.lasted_s: list[float] = []  # each pass
         self.samples: list[Sample] = []
-        self.parts: list[Message] = []
-        self.before = len(list(Path(job["folder"]).glob("*.parquet")))  # of a sampler before this one
-        self.of_this: list[Message] = []  # the parts in which the repetition is
+        self.parts: list[TelemetryFile] = []
+        self.before = len(list(self.folder.glob("*.parquet")))  # of a sampler before this one
+        self.of_this: list[TelemetryFile] = []  # the parts in which the repetition is
         self.label: tuple[str | None, int | None] = (None, None)
 
     def sample(self) -> list[Sample]:
@@ -103,53 +117,53 @@ class Sampler:
         if now - self.written > _PART_S:
             self.write()
 
-    def obey(self, order: Message) -> Message:
+    def reply(self, message: BeginSteps | EndSteps) -> Edge | Edges:
         """Do what the supervisor says."""
-        if order["do"] == "begin":
+        if isinstance(message, BeginSteps):
             for host in self.hosts:
                 host.load.look_around()
-            self.label, self.of_this = (order["point"], order["repetition"]), []
+            self.label, self.of_this = (message.point, message.repetition), []
             self.due = time.monotonic() + self.interval_s
             return self._edge(self.sample())
         taken = self.sample()
         self.label = (None, None)
         self.write()
-        return {**self._edge(taken), "parts": self.of_this}
+        return Edges(self._edge(taken), self.of_this)
 
     def write(self) -> None:
         """Write what has been read as the next part."""
         if self.samples:
-            path = Path(self.job["folder"]) / f"{self.before + len(self.parts):05}.parquet"
+            path = self.folder / f"{self.before + len(self.parts):05}.parquet"
             rows = [row for sample in self.samples for row in _rows(sample)]
-            content = as_parquet(rows, {**self.job["about"], **self.costs()})
+            content = as_parquet(rows, {**asdict(self.about), **asdict(self.costs())})
             write_atomically(path, content)
-            self.parts.append({"path": str(path), "sha256": sha256(content).hexdigest()})
+            self.parts.append(TelemetryFile(str(path), sha256(content).hexdigest()))
             self.of_this.append(self.parts[-1])
             self.samples = []
         self.written = time.monotonic()
 
-    def costs(self) -> Message:
+    def costs(self) -> SamplingCosts:
         """What sampling has taken so far, of one core, and how far apart the hosts of a pass are, in wall time."""
         busy_s, lasted_s = time.process_time() - self.imported_s, time.monotonic() - self.began
-        return {
-            "sampler_start_s": round(self.imported_s, 6),
-            "sampler_cpu_s": round(busy_s, 6),
-            "sampler_core_percent": round(100 * busy_s / lasted_s, 4),
-            "passes": self.passes,
-            "pass_median_ms": round(1e3 * median(self.lasted_s), 4),
-            "pass_longest_ms": round(1e3 * max(self.lasted_s), 4),
-        }
+        return SamplingCosts(
+            sampler_start_s=round(self.imported_s, 6),
+            sampler_cpu_s=round(busy_s, 6),
+            sampler_core_percent=round(100 * busy_s / lasted_s, 4),
+            passes=self.passes,
+            pass_median_ms=round(1e3 * median(self.lasted_s), 4),
+            pass_longest_ms=round(1e3 * max(self.lasted_s), 4),
+        )
 
     def _host_time_s(self, moment: float) -> float:
-        return float(moment - self.job["clock"]) / self.dilation
+        return (moment - self.clock_s) / self.dilation
 
-    def _edge(self, taken: list[Sample]) -> Message:
+    def _edge(self, taken: list[Sample]) -> Edge:
         """What the hosts had counted at the beginning or end of a repetition's steps."""
         counted = {each.host.name: _in_all(parse(each.counted)) for each in taken if each.counted}
-        return {"time_s": taken[0].time_s, "hosts": counted}
+        return Edge(taken[0].time_s, counted)
 
 
-def _rows(sample: Sample) -> Iterator[Message]:
+def _rows(sample: Sample) -> Iterator[Row]:
     """A row for each interface of the host; one row without any where hosts share theirs."""
     counted = parse(sample.counted) if sample.counted else None
     shared = {
@@ -171,29 +185,29 @@ def _rows(sample: Sample) -> Iterator[Message]:
         yield {**shared, **_in_all(counted), "interface": interface, **traffic._asdict()}
 
 
-def _in_all(counted: Counted) -> Message:
+def _in_all(counted: Counted) -> Row:
     return {name: value for name, value in counted._asdict().items() if name != "interfaces"}
 
 
-def main(job: Message) -> None:
+def main(job: SamplerJob) -> None:
     """Sample until the supervisor closes our input; what has been read then is written."""
     sampler = Sampler(job)
     gc.freeze()  # what has been imported is no garbage; to look through it again and again takes milliseconds
-    with selectors.DefaultSelector() as selector:
-        selector.register(sys.stdin, selectors.EVENT_READ)
+    channel: LineChannel[BeginSteps | EndSteps] = LineChannel(
+        sys.stdin.buffer, sys.stdout.buffer, kinds=TO_SAMPLER
+    )
+    with suppress(Closed):
         while True:
-            if not selector.select(max(0.0, sampler.due - time.monotonic())):
+            if not select.select([channel], [], [], max(0.0, sampler.due - time.monotonic()))[0]:
                 sampler.tick()
-                continue
-            line = sys.stdin.readline()
-            if not line:
-                break
-            print(json.dumps(sampler.obey(json.loads(line))), flush=True)
+            for message in channel.arrived():
+                channel.send(sampler.reply(message))
     sampler.sample()
     sampler.write()
-    print(json.dumps(sampler.costs()), flush=True)
+    with suppress(Closed):
+        channel.send(sampler.costs())
 
 
 if __name__ == "__main__":
     with told_in_words():
-        main(json.loads(sys.argv[1]))
+        main(read_text(SamplerJob, sys.argv[1]))

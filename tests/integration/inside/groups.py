@@ -1,18 +1,30 @@
 """Worker groups on emulated hosts."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ddlbench.environments.materials import BARE
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
-from ddlbench.hosts.launch import launched
+from ddlbench.hosts.group_on_hosts import launched
 from ddlbench.launch.gpus import gpus_here
-from ddlbench.launch.roles import Member, members, worker_of
-from ddlbench.launch.worker_group import Timeouts
-from ddlbench.network.hosts import Host
+from ddlbench.launch.group_job import GroupJob
+from ddlbench.launch.group_member import Timeouts
+from ddlbench.launch.roles import members, worker_of
+from ddlbench.network.hosts import Host, Placement
 from ddlbench.network.link import Link
+from ddlbench.protocol.codec import read
+from ddlbench.protocol.messages import (
+    Concluded,
+    ModelShape,
+    TimeCollective,
+    Timed,
+    Trained,
+    TrainingPoint,
+)
 from ddlbench.system.gpu_shares import share_out
 from inside.star import carried
 
@@ -34,33 +46,48 @@ def trainings(
     fabric: str = "loopback",
 ) -> list[dict[str, Any]]:
     """Train each point for ten steps with the real workers of one group; what each member reports."""
-    told = {"datasets": datasets, "strategy": strategy}
-    job = _job(python, members(framework, strategy, workers, workers), memory_gb, core_share)
+    job = _job(python, framework, strategy, workers, memory_gb=memory_gb, core_share=core_share)
     shares = share_out(gpus_here(), workers) if devices == "gpu" else ()
-    job["placement"]["gpus"] = [asdict(share) for share in shares]
-    job |= {"devices": devices, "fabric": fabric}
+    job = replace(
+        job,
+        placement=replace(job.placement, gpus=shares),
+        devices=devices,
+        fabric=fabric,
+        datasets=datasets,
+    )
     answers = []
-    with launched(job, worker_of(framework, strategy), told) as crew:
-        models = {(point["model"], tuple(point.get("image_shape", DIGITS))) for point in points}
-        crew.group.connect([(model, list(shape)) for model, shape in sorted(models)])
+    with launched(job) as on_hosts:
+        group = on_hosts.group
+        group.connect([ModelShape(*key) for key in sorted({_point(given).key for given in points})])
         for given in points:
-            point = POINT | given
-            fits = [rank["fits"] for rank in crew.group.prepare(point, given["seed"])]
+            fits = [reply.fits for reply in group.prepare(_point(given), given["seed"])]
             ranks = []
             if all(fits):
-                trained = crew.group.train(given.get("steps", 10), from_fresh=True)
-                concluded = crew.group.conclude(evaluate=True, save_to=given.get("save_to"))
-                ranks = [one | other for one, other in zip(trained, concluded, strict=True)]
+                trained = group.train(given.get("steps", 10), from_fresh=True)
+                concluded = group.conclude(evaluate=True, save_to=given.get("save_to"))
+                ranks = [_reported(*each) for each in zip(trained, concluded, strict=True)]
             answers.append({"fits": fits, "ranks": ranks})
     return answers
 
 
+def _point(given: Mapping[str, Any]) -> TrainingPoint:
+    """A point of a test: what it does not say is as in POINT."""
+    known = {field.name for field in fields(TrainingPoint)}
+    return read(TrainingPoint, POINT | {key: value for key, value in given.items() if key in known})
+
+
+def _reported(trained: Trained, concluded: Concluded) -> dict[str, Any]:
+    """What a member says of its training, in one table, without what it does not say."""
+    test = {f"test_{name}": value for name, value in asdict(concluded.test).items()} if concluded.test else {}
+    said = {**asdict(trained), "parameters_sha256": concluded.parameters_sha256, **test}
+    return {name: value for name, value in said.items() if value is not None}
+
+
 def refusal(python: str, framework: str, strategy: str) -> str:
     """What is told of workers that are to compute on GPUs, and cannot."""
-    job = _job(python, members(framework, strategy, 2, 2)) | {"devices": "gpu", "fabric": "loopback"}
-    told = {"datasets": {}, "strategy": strategy}
+    job = replace(_job(python, framework, strategy, 2), devices="gpu", fabric="loopback")
     try:
-        with launched(job, worker_of(framework, strategy), told):
+        with launched(job):
             return "nothing"
     except DdlbenchError as error:
         return str(error)
@@ -77,43 +104,50 @@ def bytes_of_a_step(
     steps: int = 10,
 ) -> dict[str, list[float]]:
     """What each host sends and receives in a step, on links that lose nothing; servers have a host of their own."""
-    job = _job(python, members(framework, strategy, workers, workers + servers))
-    told = {"datasets": datasets, "strategy": strategy}
-    with launched(job, worker_of(framework, strategy), told) as crew:
-        assert crew.star is not None
-        crew.star.shape(Link(1000))
-        crew.group.connect([(point["model"], point.get("image_shape", DIGITS))])
-        crew.group.prepare(POINT | point, point["seed"])
+    job = replace(_job(python, framework, strategy, workers, servers=servers), datasets=datasets)
+    with launched(job) as on_hosts:
+        group, star = on_hosts.group, on_hosts.hosts.star
+        assert star is not None
+        star.shape(Link(1000))
+        group.connect([ModelShape(*_point(point).key)])
+        group.prepare(_point(point), point["seed"])
         found = []
         for trained in (3, 3 + steps):  # the difference is of steps alone, not of what surrounds them
-            before = carried(crew.star)
-            crew.group.train(trained, from_fresh=True)
-            found.append([after - each for each, after in zip(before, carried(crew.star), strict=True)])
+            before = carried(star)
+            group.train(trained, from_fresh=True)
+            found.append([after - each for each, after in zip(before, carried(star), strict=True)])
     of_steps = [(more - less) / steps for less, more in zip(*found, strict=True)]
     return {"sent": of_steps[::2], "received": of_steps[1::2]}
 
 
 def sent_bytes(python: str, collective: str) -> int:
     """What one collective of 4 MB makes the first host of two send."""
-    command = {"do": "time", "collective": collective, "elements": 1 << 20, "times": 1}
-    job = _job(python, members("torch", "ring_allreduce", 2, 2))
-    with launched(job, "torch_collectives", {}) as crew:
-        assert crew.star is not None
-        crew.group.command(command, "timed", "connecting", 60)
-        before = carried(crew.star)[0]
-        crew.group.command(command, "timed", "timing", 60)
-        return carried(crew.star)[0] - before
+    command = TimeCollective(collective, elements=1 << 20, times=1)
+    job = replace(_job(python, "torch", "ring_allreduce", 2), worker="torch_collectives")
+    with launched(job) as on_hosts:
+        group, star = on_hosts.group, on_hosts.hosts.star
+        assert star is not None
+        group.command(command, Timed, "connecting", 60)
+        before = carried(star)[0]
+        group.command(command, Timed, "timing", 60)
+        return carried(star)[0] - before
 
 
 def members_in_containers(
     runtime: str, environments: dict[str, Any], memory_gb: float
 ) -> list[dict[str, str]]:
     """What the kernel says of the two members of a group in a runtime: capabilities, limits, network, mounts."""
-    job = _job("", members("torch", "ring_allreduce", 2, 2), memory_gb)
-    job |= {"run": "a-test", "runtime": runtime, "environments": environments, "readable": []}
-    told = {"datasets": {}, "strategy": "ring_allreduce"}
-    with launched(job, "torch", told) as crew:
-        assert crew.star is not None
+    job = replace(
+        _job("", "torch", "ring_allreduce", 2, memory_gb=memory_gb),
+        runtime=runtime,
+        environments={
+            name: read(RuntimeEnvironment, described, ignore_unknown=True)
+            for name, described in environments.items()
+        },
+    )
+    with launched(job) as on_hosts:
+        star = on_hosts.hosts.star
+        assert star is not None
         return [
             {
                 **_facts(pid),
@@ -121,7 +155,7 @@ def members_in_containers(
                     os.readlink(f"/proc/{pid}/ns/net") == os.readlink(f"/proc/self/fd/{namespace}")
                 ),
             }
-            for pid, namespace in zip(crew.group.pids(), crew.star.namespaces, strict=True)
+            for pid, namespace in zip(on_hosts.group.pids(), star.namespaces, strict=True)
         ]
 
 
@@ -140,24 +174,31 @@ def _facts(pid: int) -> dict[str, str]:
 
 
 def _job(
-    python: str, group: Sequence[Member], memory_gb: float = 4, core_share: float = 1.0
-) -> dict[str, Any]:
-    """What launches a group on hosts that have all cores in turn, over emulated links."""
+    python: str,
+    framework: str,
+    strategy: str,
+    workers: int,
+    *,
+    servers: int = 0,
+    memory_gb: float = 4,
+    core_share: float = 1.0,
+) -> GroupJob:
+    """A group on hosts that have all cores in turn, over emulated links."""
     cores = sorted(os.sched_getaffinity(0))
+    group = members(framework, strategy, workers, workers + servers)
     hosts = [
         Host(f"h{i}", f"10.66.0.{i}", (cores[i % len(cores)],), 1, int(memory_gb * 2**30), core_share)
         for i in range(1, max(member.host for member in group) + 2)
     ]
-    return {
-        "python": python,
-        "fabric": "emulated",
-        "interfaces": {},
-        "sites": 1,
-        "congestion_control": "cubic",
-        "placement": {"hosts": [asdict(host) for host in hosts], "dilation": 1.0},
-        "members": [asdict(member) for member in group],
-        "devices": "cpu",
-        "timeouts": asdict(LIMITS),
-        "inherited": dict(os.environ),
-        "logs": str(Path.cwd()),
-    }
+    return GroupJob(
+        run="a-test",
+        worker=worker_of(framework, strategy),
+        strategy=strategy,
+        fabric="emulated",
+        placement=Placement(tuple(hosts), 1.0, memory_reduced=False),
+        members=group,
+        environments={BARE: RuntimeEnvironment(python)},
+        timeouts=LIMITS,
+        inherited=dict(os.environ),
+        logs=str(Path.cwd()),
+    )

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count, islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ddlbench.protocol.messages import TrainingPoint
 from ddlbench.workers.common.images import Inputs, Layout, Pixels, as_inputs, enlarged
 
 Labels = NDArray[np.int64]
@@ -101,7 +101,7 @@ class Batches:
 
 
 def batches_of(
-    point: Mapping[str, Any],
+    point: TrainingPoint,
     paths: Mapping[str, str],
     *,
     seed: int,
@@ -110,13 +110,12 @@ def batches_of(
     layout: Layout = "nhwc",
 ) -> Batches:
     """The batches of a point for one of its workers; paths: data sets' files by name and image shape."""
-    shape = tuple(point["image_shape"])
     return Batches(
-        paths[f"{point['dataset']}-{'x'.join(map(str, shape))}"],
-        shape,
+        paths[f"{point.dataset}-{'x'.join(map(str, point.image_shape))}"],
+        point.image_shape,
         seed=seed,
-        batch_size=point["batch_size"],
-        share=share_of(point["batch_size"], rank, world_size),
+        batch_size=point.batch_size,
+        share=share_of(point.batch_size, rank, world_size),
         layout=layout,
     )
 

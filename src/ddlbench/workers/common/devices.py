@@ -1,17 +1,17 @@
 """What a member computes on, and what it says where that cannot be: a text for a person, with what to do."""
 
-from ddlbench.workers.common.channel import Message
+from ddlbench.protocol.messages import Assignment
 
 
-def on_gpu(job: Message) -> bool:
+def on_gpu(assignment: Assignment) -> bool:
     """Whether this member computes on a GPU: on `devices: gpu` workers do, servers and coordinators do not."""
-    return bool(job["devices"] == "gpu" and job["role"] == "worker")
+    return assignment.devices == "gpu" and assignment.role == "worker"
 
 
-def shared_memory_bytes(job: Message) -> int | None:
+def shared_memory_bytes(assignment: Assignment) -> int | None:
     """How much of its GPU's memory this worker may take; None where it has the GPU for itself."""
-    share = job.get("gpu")
-    return share["memory_bytes"] if share and share["workers"] > 1 else None
+    share = assignment.gpu
+    return share.memory_bytes if share and share.workers > 1 else None
 
 
 def not_built_for_gpus(framework: str, version: str, environment: str) -> str:

@@ -2,56 +2,121 @@
 
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Protocol
 
-from ddlbench.workers.common.channel import Channel, Message
+from ddlbench.protocol.messages import (
+    Assignment,
+    Command,
+    Conclude,
+    Concluded,
+    Connect,
+    Connected,
+    Prepare,
+    Prepared,
+    Ready,
+    Reply,
+    Stop,
+    Train,
+    Trained,
+)
+from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.scheduler_slice import slice_ms
 
-Command = Callable[[Message], Message]
+
+class Member(Protocol):
+    """A member of a group that trains: a method for each command."""
+
+    def connect(self, command: Connect) -> Connected:
+        """Make connections and models."""
+
+    def prepare(self, command: Prepare) -> Prepared:
+        """Take a point."""
+
+    def train(self, command: Train) -> Trained:
+        """Train some steps."""
+
+    def conclude(self, command: Conclude) -> Concluded:
+        """Hash the parameters, test and save them."""
+
+
+class Idle:
+    """A member that has nothing to do for a command: its framework does it all, or another member."""
+
+    def connect(self, command: Connect) -> Connected:
+        return Connected()
+
+    def prepare(self, command: Prepare) -> Prepared:
+        return Prepared(fits=True)
+
+    def train(self, command: Train) -> Trained:
+        return Trained()
+
+    def conclude(self, command: Conclude) -> Concluded:
+        return Concluded()
 
 
 def work(
-    control: str,
+    address: str,
     rank: int,
-    member_of: Callable[[Message], object],
-    versions: Callable[[Message], dict[str, str]],
+    member_of: Callable[[Assignment], Member],
+    versions: Callable[[Assignment], dict[str, str]],
     *,
     reconnects: bool,
-    why_not: Callable[[Message], str | None] = lambda job: None,
+    why_not: Callable[[Assignment], str | None] = lambda assignment: None,
 ) -> None:
-    """Be the member `rank` that trains, made of the job that the supervisor at `control` gives, until it says stop.
+    """Be a member that trains until the supervisor says stop.
 
-    reconnects: whether `connect` replaces the connections that there are. why_not: why it cannot do such a job, if so.
+    Args:
+        address: of the control socket.
+        rank: of this member.
+        member_of: makes the member of its assignment.
+        versions: of the libraries that it computes with.
+        reconnects: whether `connect` replaces the connections that there are.
+        why_not: why the member cannot do what its assignment says (None: it can).
     """
-    channel = Channel(control, rank)
-    job = channel.receive()
-    if why := why_not(job):
-        channel.refuse(why)
-    member = member_of(job)
-    say_ready(channel, versions(job), reconnects=reconnects)
-    serve(channel, commands_of(member))
+    control = Control(address, rank)
+    assignment = control.assignment()
+    if why := why_not(assignment):
+        control.refuse(why)
+    member = member_of(assignment)
+    say_ready(control, versions(assignment), reconnects=reconnects)
+    serve(control, commands_of(member))
 
 
-def say_ready(channel: Channel, versions: dict[str, str], *, reconnects: bool) -> None:
-    """Tell the supervisor that this member is there, with what it computes, and for how long it keeps a core."""
-    channel.send({"event": "ready", "reconnects": reconnects, "versions": versions, "slice_ms": slice_ms()})
+def say_ready(control: Control, versions: dict[str, str], *, reconnects: bool) -> None:
+    """Tell the supervisor that this member is ready, with what it computes, and how long it keeps a core."""
+    control.send(Ready(versions, reconnects, slice_ms()))
 
 
-def serve(channel: Channel, commands: Mapping[str, Command]) -> None:
-    """Answer each command with what its function returns; at the end the process is gone, without its exit handlers.
+def serve(control: Control, carry_out: Callable[[Command], Reply]) -> None:
+    """Answer each command; at the end the process is gone, without its exit handlers.
 
     Frameworks may abort, or wait for others, in clean-ups of their own; by then everything has been reported, or the
     error that ends the worker has been written to its log.
     """
     try:
-        while (command := channel.receive())["do"] != "stop":
-            channel.send(commands[command["do"]](command))
+        while not isinstance(command := control.command(), Stop):
+            control.send(carry_out(command))
     except Exception:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
 
 
-def commands_of(member: object) -> dict[str, Command]:
-    """What a member that trains can be told, each carried out by its method of that name."""
-    return {do: getattr(member, do) for do in ("connect", "prepare", "train", "conclude")}
+def commands_of(member: Member) -> Callable[[Command], Reply]:
+    """What carries out a command that a member which trains can be given."""
+
+    def carry_out(command: Command) -> Reply:
+        match command:
+            case Connect():
+                return member.connect(command)
+            case Prepare():
+                return member.prepare(command)
+            case Train():
+                return member.train(command)
+            case Conclude():
+                return member.conclude(command)
+        raise TypeError(f"a member that trains cannot carry out {command}")
+
+    return carry_out

@@ -11,7 +11,7 @@ from threading import Thread
 
 from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 
-from ddlbench.workers.common.channel import Message
+from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.listener import await_listener
 
 CYCLE_MS = (
@@ -20,29 +20,29 @@ CYCLE_MS = (
 
 
 @contextmanager
-def meeting(job: Message, number: int) -> Iterator[None]:
+def meeting(assignment: Assignment, number: int) -> Iterator[None]:
     """What all workers have to be in to initialise Horovod, until each of them has: the `number`-th time, from 0.
 
     Each time is a port of its own, so that nobody finds what an earlier one has left in its store.
     """
-    host, first_port = job["rendezvous"].rsplit(":", 1)
+    host, first_port = assignment.rendezvous.rsplit(":", 1)
     port = int(first_port) + number
-    rank, size = job["rank"], job["world_size"]
+    rank, size = assignment.rank, assignment.world_size
     os.environ |= {
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": f"{job['timeout_s']:.0f}",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": f"{assignment.timeout_s:.0f}",
         "HOROVOD_RANK": str(rank),
         "HOROVOD_SIZE": str(size),
         "HOROVOD_LOCAL_RANK": "0",
         "HOROVOD_LOCAL_SIZE": "1",
         "HOROVOD_CROSS_RANK": str(rank),
         "HOROVOD_CROSS_SIZE": str(size),
-        "HOROVOD_CYCLE_TIME": f"{CYCLE_MS * job['dilation']:g}",  # it is real time, which dilation stretches
+        "HOROVOD_CYCLE_TIME": f"{CYCLE_MS * assignment.dilation:g}",  # it is real time, which dilation stretches
         "HOROVOD_HOSTNAME": f"h{rank}",  # not the machine's, which emulated hosts share
     }
     if rank > 0:
-        await_listener(f"{host}:{port}", job["timeout_s"])
+        await_listener(f"{host}:{port}", assignment.timeout_s)
         yield
         return
     with RendezvousHTTPServer((host, port), RendezvousHandler, verbose=False) as store:

@@ -2,8 +2,9 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.horovod.tensorflow_worker
 
-It is told what to do over the control socket (see `channel`), as `tensorflow_worker` is, with whose loop it trains.
-Gradients are added up while TensorFlow computes others; for what Horovod does meanwhile see `horovod_torch_worker`.
+It is told what to do over the control socket (see `protocol.messages`), as TensorFlow's `ring_allreduce` is,
+with whose loop it trains.
+Gradients are added up while TensorFlow computes others; for what Horovod does meanwhile see `torch_worker`.
 """
 
 import os
@@ -14,8 +15,8 @@ import horovod
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from ddlbench.protocol.messages import Assignment, Connect, Connected
 from ddlbench.workers.common.architectures import Shape
-from ddlbench.workers.common.channel import Message
 from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work
 from ddlbench.workers.horovod.group import meeting
@@ -67,23 +68,23 @@ def paced_tape(pace: Pace) -> type[tf.GradientTape]:
 class Worker(RingWorker):
     """One worker of the group."""
 
-    def __init__(self, job: Message) -> None:
-        super().__init__(job)
+    def __init__(self, assignment: Assignment) -> None:
+        super().__init__(assignment)
         self.meetings = 0
 
-    def connect(self, command: Message) -> Message:
-        """Replace all connections, and make the models that will be measured: [name, image shape] each."""
+    def connect(self, command: Connect) -> Connected:
+        """Replace all connections, and make the models that will be measured."""
         self.point = None
         if hvd.is_initialized():
             hvd.shutdown()
-        for name, shape in command["models"]:
-            if (name, tuple(shape)) not in self.models:
-                self.models[name, tuple(shape)] = Model(self.pace, name, tuple(shape))
-        with meeting(self.job, self.meetings):
+        for each in command.models:
+            if (key := (each.model, each.image_shape)) not in self.models:
+                self.models[key] = Model(self.pace, *key)
+        with meeting(self.assignment, self.meetings):
             hvd.init()
             self.widen()
         self.meetings += 1
-        return {"event": "connected"}
+        return Connected()
 
     def widen(self) -> None:
         """Send as much as training will: on a slow link TCP's windows would take many steps to grow to that."""
@@ -92,7 +93,7 @@ class Worker(RingWorker):
             hvd.allreduce(tf.zeros(4 * largest), op=hvd.Sum)
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
+def main(address: str, rank: int) -> None:
+    """Serve the supervisor at `address` as `rank` until it says stop."""
     versions = {"horovod": horovod.__version__, "tensorflow": tf.__version__}
-    work(control, rank, Worker, lambda job: versions, reconnects=True)
+    work(address, rank, Worker, lambda assignment: versions, reconnects=True)

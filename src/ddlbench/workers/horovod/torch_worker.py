@@ -2,7 +2,8 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.horovod.torch_worker
 
-It is told what to do over the control socket (see `channel`), as `torch_worker` is. Gradients are added up while the
+It is told what to do over the control socket (see `protocol.messages`), as PyTorch's `ring_allreduce` is.
+Gradients are added up while the
 backward pass computes those before them. Horovod's thread looks for them once in a cycle and talks to the other workers
 each time, also when nobody trains: between hosts without latency that is 2 to 5 Mbit/s and a tenth of a core. Who waits
 for sums does not sleep but yields its core, which telemetry shows as work.
@@ -18,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from ddlbench.workers.common.channel import Message
+from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Shape, Trained, TrainingPoint
 from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work
 from ddlbench.workers.horovod.group import meeting
@@ -30,8 +31,8 @@ from ddlbench.workers.torch.training import RingWorker, Share
 class Model:
     """A network and the optimizer that adds up its gradients over all ranks, for all points that have it."""
 
-    def __init__(self, name: str, shape: tuple[int, ...], pace: Pace) -> None:
-        self.network = MODELS[name](shape)  # type: ignore[arg-type]
+    def __init__(self, name: str, shape: Shape, pace: Pace) -> None:
+        self.network = MODELS[name](shape)
         self.first_gradient_s = 0.0
         parameters = list(self.network.parameters())
         if pace.core_share < 1:  # what is summed has been computed on the host's own share of a core
@@ -50,16 +51,16 @@ class Model:
 class Point:
     """What is measured now: a model with fresh parameters, and the batches of this rank."""
 
-    def __init__(self, worker: "Worker", point: Message, seed: int) -> None:
+    def __init__(self, worker: "Worker", point: TrainingPoint, seed: int) -> None:
         self.pace = worker.pace
-        self.model = worker.models[point["model"], tuple(point["image_shape"])]
+        self.model = worker.models[point.key]
         self.network: nn.Module = self.model.network
         self.optimizer = self.model.optimizer
         for group in self.optimizer.param_groups:
-            group.update(lr=point["learning_rate"], momentum=point["momentum"])
-        self.share = Share(worker.job, point, seed, self.network)
+            group.update(lr=point.learning_rate, momentum=point.momentum)
+        self.share = Share(worker.assignment, point, seed, self.network)
         # Horovod averages over ranks; where shares differ by one image, this keeps the mean over the whole batch.
-        self.weight = self.share.size * worker.job["world_size"] / point["batch_size"]
+        self.weight = self.share.size * worker.assignment.world_size / point.batch_size
         self.start_again()
 
     def start_again(self) -> None:
@@ -85,7 +86,7 @@ class Point:
         with self.optimizer.skip_synchronize():
             self.optimizer.step()
 
-    def train(self, steps: int) -> Message:
+    def train(self, steps: int) -> Trained:
         """Time `steps` steps, each from its start to its end on this rank, in milliseconds of wall clock.
 
         Communication is from the first gradient of a step to the last sum, the most of it during the backward pass.
@@ -112,40 +113,34 @@ class Point:
                 )
             )
         of_steps = np.array(times) * 1e3
-        _, forward_ms, backward_ms, communication_ms = of_steps.mean(axis=0)
-        return {
-            "step_times_ms": [of_steps[:, 0].tolist()],
-            "train_loss": loss.item(),
-            "forward_ms": forward_ms,
-            "backward_ms": backward_ms,
-            "communication_ms": communication_ms,
-        }
+        _, forward_ms, backward_ms, communication_ms = of_steps.mean(axis=0).tolist()
+        return Trained([of_steps[:, 0].tolist()], loss.item(), forward_ms, backward_ms, communication_ms)
 
 
 class Worker(RingWorker):
     """One rank of the worker group."""
 
-    def __init__(self, job: Message) -> None:
-        super().__init__(job)
+    def __init__(self, assignment: Assignment) -> None:
+        super().__init__(assignment)
         self.meetings = 0
-        self.models: dict[tuple[str, tuple[int, ...]], Model] = {}
-        self.pace = Pace(job["core_share"])
-        torch.set_num_threads(job["threads"])
+        self.models: dict[tuple[str, Shape], Model] = {}
+        self.pace = Pace(assignment.core_share)
+        torch.set_num_threads(assignment.threads)
 
-    def connect(self, command: Message) -> Message:
-        """Replace all connections, and make the models that will be measured: [name, image shape] each."""
+    def connect(self, command: Connect) -> Connected:
+        """Replace all connections, and make the models that will be measured."""
         self.point = None
         if hvd.is_initialized():
             hvd.shutdown()
-        with meeting(self.job, self.meetings):
+        with meeting(self.assignment, self.meetings):
             hvd.init()
             hvd.barrier()
         self.meetings += 1
-        for name, shape in command["models"]:
-            if (name, tuple(shape)) not in self.models:
-                self.models[name, tuple(shape)] = Model(name, tuple(shape), self.pace)
+        for each in command.models:
+            if (key := (each.model, each.image_shape)) not in self.models:
+                self.models[key] = Model(*key, self.pace)
         self.widen()
-        return {"event": "connected"}
+        return Connected()
 
     def widen(self) -> None:
         """Let TCP's windows grow to what training needs: on a slow link that would take them many steps."""
@@ -155,10 +150,10 @@ class Worker(RingWorker):
         for _ in range(4):
             hvd.allreduce_(torch.zeros(4 * largest))
 
-    def take_point(self, command: Message) -> nn.Module:
+    def take_point(self, command: Prepare) -> nn.Module:
         """Take a point and try a step of it."""
-        refuse_what_cannot_fit(command["point"], self.job["world_size"])
-        point = Point(self, command["point"], command["seed"])
+        refuse_what_cannot_fit(command.point, self.assignment.world_size)
+        point = Point(self, command.point, command.seed)
         try:
             point.try_step()
         finally:
@@ -167,10 +162,10 @@ class Worker(RingWorker):
         return point.network
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
+def main(address: str, rank: int) -> None:
+    """Serve the supervisor at `address` as `rank` until it says stop."""
     versions = {"horovod": horovod.__version__, "torch": torch.__version__}
-    work(control, rank, Worker, lambda job: versions, reconnects=True)
+    work(address, rank, Worker, lambda assignment: versions, reconnects=True)
 
 
 if __name__ == "__main__":

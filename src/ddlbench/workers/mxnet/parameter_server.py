@@ -2,10 +2,11 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.mxnet.parameter_server
 
-All are told what to do over the control socket (see `channel`). Scheduler and server do what the workers ask of them
-over ps-lite, in MXNet's own loop, and answer our commands from a thread of their own. There is one server, so it holds
-every array whole; MXNET_KVSTORE_BIGARRAY_BOUND, above which arrays are divided among servers, changes nothing. Where
-its host shares a core, the server is not kept to its share: there is no moment between its computing and its sending.
+All are told what to do over the control socket (see `protocol.messages`). Scheduler and server do what the workers ask
+of them over ps-lite, in MXNet's own loop, and answer our commands from a thread of their own. There is one server, so
+it holds every array whole; MXNET_KVSTORE_BIGARRAY_BOUND, above which arrays are divided among servers, changes
+nothing. If its host shares a core, the server is not kept to its share: there is no moment between its computing and
+its sending.
 """
 
 import os
@@ -14,8 +15,9 @@ import threading
 from importlib import import_module
 from importlib.metadata import distributions
 
-from ddlbench.workers.common.channel import Channel, Message
-from ddlbench.workers.common.service import say_ready, serve
+from ddlbench.protocol.messages import Assignment
+from ddlbench.workers.common.control import Control
+from ddlbench.workers.common.service import Idle, commands_of, say_ready, serve
 
 # MXNet takes 1 s of a core to import, once for all members where it may be forked. Processes that are forked from one
 # which has imported it use OpenMP in its own operators no more; where they have several threads, each imports it anew.
@@ -24,21 +26,21 @@ if os.environ.get("OMP_NUM_THREADS") == "1" and any(distributions(name="mxnet"))
     import_module("mxnet")
 
 
-def variables(job: Message) -> dict[str, str]:
+def variables(assignment: Assignment) -> dict[str, str]:
     """What ps-lite is told by: environment variables.
 
     They are set after the import of MXNet, which would not return in a process whose role is not `worker`.
     """
-    (scheduler,) = job["cluster"]["scheduler"]
+    (scheduler,) = assignment.cluster["scheduler"]
     host, port = scheduler.rsplit(":", 1)
     return {
-        "DMLC_ROLE": job["role"],
+        "DMLC_ROLE": assignment.role,
         "DMLC_PS_ROOT_URI": host,
         "DMLC_PS_ROOT_PORT": port,
-        "DMLC_NUM_WORKER": str(job["world_size"]),
-        "DMLC_NUM_SERVER": str(len(job["cluster"]["server"])),
-        "DMLC_NODE_HOST": job["address"],
-        "PORT": job["cluster"][job["role"]][job["index"]].rsplit(":", 1)[1],
+        "DMLC_NUM_WORKER": str(assignment.world_size),
+        "DMLC_NUM_SERVER": str(len(assignment.cluster["server"])),
+        "DMLC_NODE_HOST": assignment.address,
+        "PORT": assignment.cluster[assignment.role][assignment.index].rsplit(":", 1)[1],
     }
 
 
@@ -48,7 +50,7 @@ def keep_to_own_cores() -> None:
         os.sched_setaffinity(int(thread), os.sched_getaffinity(0))
 
 
-def serve_workers(channel: Channel) -> None:
+def serve_workers(control: Control) -> None:
     """Be what DMLC_ROLE says, scheduler or server, and answer the supervisor meanwhile."""
     import mxnet
 
@@ -57,33 +59,26 @@ def serve_workers(channel: Channel) -> None:
         os._exit(1)
 
     sys.unraisablehook = end  # what fails in the server's optimizer is in a callback: Python would go on
-    answers = {
-        "connect": {"event": "connected"},
-        "prepare": {"event": "prepared", "fits": True},
-        "train": {"event": "trained", "step_times_ms": []},
-        "conclude": {"event": "concluded"},
-    }
-    commands = {do: lambda _, answer=answer: answer for do, answer in answers.items()}
-    say_ready(channel, {"mxnet": mxnet.__version__}, reconnects=False)
-    threading.Thread(target=serve, args=(channel, commands), daemon=True).start()
+    say_ready(control, {"mxnet": mxnet.__version__}, reconnects=False)
+    threading.Thread(target=serve, args=(control, commands_of(Idle())), daemon=True).start()
     mxnet.kvstore.KVStoreServer(mxnet.kv.create("dist")).run()
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
-    channel = Channel(control, rank)
-    job = channel.receive()
+def main(address: str, rank: int) -> None:
+    """Serve the supervisor at `address` as `rank` until it says stop."""
+    control = Control(address, rank)
+    assignment = control.assignment()
     # Threads of OpenMP that wait would keep the cores busy that MXNet's engine, ps-lite and the server on the last
     # host need: with two threads on two cores a step of mlp took 72 ms, and takes 4 ms.
     os.environ["OMP_WAIT_POLICY"] = "passive"
     from ddlbench.workers.mxnet.worker import work  # imports MXNet, and so comes before its variables
 
     keep_to_own_cores()
-    os.environ.update(variables(job))
-    if job["role"] == "worker":
-        work(channel, job)
+    os.environ.update(variables(assignment))
+    if assignment.role == "worker":
+        work(control, assignment)
     else:
-        serve_workers(channel)
+        serve_workers(control)
 
 
 if __name__ == "__main__":

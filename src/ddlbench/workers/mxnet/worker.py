@@ -1,6 +1,6 @@
 """An MXNet worker: data-parallel training through a kvstore, whose server has the optimizer.
 
-It is told what to do over the control socket (see `channel`):
+It is told what to do over the control socket (see `protocol.messages`):
     connect  make the models and their arrays at the server, while the links are open
     prepare  take a point: fresh parameters, its batches; a step without the server shows whether it fits
     train    some steps, each timed
@@ -25,9 +25,21 @@ from functools import cache
 import mxnet as mx
 import numpy as np
 
+from ddlbench.protocol.messages import (
+    Assignment,
+    Conclude,
+    Concluded,
+    Connect,
+    Connected,
+    Prepare,
+    Prepared,
+    TestResult,
+    Train,
+    Trained,
+)
 from ddlbench.workers.common.architectures import Shape, initial, layers
 from ddlbench.workers.common.batches import batches_of, share_of
-from ddlbench.workers.common.channel import Channel, Message
+from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu
 from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import commands_of, say_ready, serve
@@ -128,28 +140,31 @@ class Model:
 class Worker:
     """Computes gradients of its share of each batch."""
 
-    def __init__(self, job: Message) -> None:
-        self.index: int = job["index"]
-        self.world_size: int = job["world_size"]
-        self.paths: dict[str, str] = job["datasets"]
-        self.is_synchronous = job["strategy"] != "parameter_server_async"
-        self.pace = Pace(job["core_share"], time.process_time)  # the engine computes in threads of its own
-        self.store = mx.kv.create(KVSTORES[job["strategy"]])
+    def __init__(self, assignment: Assignment) -> None:
+        self.index = assignment.index
+        self.world_size = assignment.world_size
+        self.paths = assignment.datasets
+        self.is_synchronous = assignment.strategy != "parameter_server_async"
+        self.pace = Pace(
+            assignment.core_share, time.process_time
+        )  # the engine computes in threads of its own
+        self.store = mx.kv.create(KVSTORES[assignment.strategy])
         self.models: dict[tuple[str, Shape], Model] = {}
 
-    def connect(self, command: Message) -> Message:
+    def connect(self, command: Connect) -> Connected:
         """Make the models, and let TCP's windows grow to what they need: on a slow link that would take many steps."""
         key = 0
-        for name, shape in command["models"]:
-            if can_be_held(name, tuple(shape), self.world_size):
-                model = self.models[name, tuple(shape)] = Model(self.store, name, tuple(shape), key)
+        for each in command.models:
+            name, shape = each.model, each.image_shape
+            if can_be_held(name, shape, self.world_size):
+                model = self.models[name, shape] = Model(self.store, name, shape, key)
                 key = model.keys.stop
         self.set_optimizer(mx.optimizer.SGD(learning_rate=0.0))
         for model in sorted(self.models.values(), key=lambda model: model.parameter_count)[-1:]:
             for _ in range(_WIDENING):
                 model.push_and_pull()
                 mx.nd.waitall()
-        return {"event": "connected"}
+        return Connected()
 
     def set_optimizer(self, optimizer: mx.optimizer.Optimizer) -> None:
         """Give the server its optimizer, before any worker pushes."""
@@ -157,27 +172,27 @@ class Worker:
             self.store.set_optimizer(optimizer)
         self.store._barrier()
 
-    def prepare(self, command: Message) -> Message:
+    def prepare(self, command: Prepare) -> Prepared:
         """Take a point; a step of it without the server warms caches and tells whether it fits into memory."""
-        self.point, self.seed = command["point"], command["seed"]
-        share = share_of(self.point["batch_size"], self.index, self.world_size)
+        self.point, self.seed = command.point, command.seed
+        share = share_of(self.point.batch_size, self.index, self.world_size)
         self.images = share.stop - share.start
         for each in self.models.values():
             each.forget()
-        model = self.models.get((self.point["model"], tuple(self.point["image_shape"])))
+        model = self.models.get(self.point.key)
         if model is None or not model.fits(self.images):
-            return {"event": "prepared", "fits": False}
+            return Prepared(fits=False)
         self.model = model
         self.batches = batches_of(
             self.point, self.paths, seed=self.seed, rank=self.index, world_size=self.world_size, layout="nchw"
         )
         # The server adds up, which makes the mean over the whole batch; alone, a worker's gradients are its own mean.
-        self.divisor = self.point["batch_size"] if self.is_synchronous else self.images
+        self.divisor = self.point.batch_size if self.is_synchronous else self.images
         self.is_fresh = False
         self.model.load(self.seed)
         self.forward_backward()
         mx.nd.waitall()
-        return {"event": "prepared", "fits": True, "parameter_count": self.model.parameter_count}
+        return Prepared(fits=True, parameter_count=self.model.parameter_count)
 
     def start_again(self) -> None:
         """Set parameters, optimizer and the order of images to what the seed says, at the server too."""
@@ -189,27 +204,23 @@ class Worker:
                 self.model.shape,
                 self.seed,
                 self.model.keys.start,
-                learning_rate=self.point["learning_rate"],
-                momentum=self.point["momentum"],
+                learning_rate=self.point.learning_rate,
+                momentum=self.point.momentum,
             )
         )
         self.is_fresh = True
 
-    def train(self, command: Message) -> Message:
+    def train(self, command: Train) -> Trained:
         """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
-        if command["from_fresh"] or not self.is_fresh:
+        if command.from_fresh or not self.is_fresh:
             self.start_again()
         mx.nd.waitall()
         step_times_ms: list[float] = []
-        for _ in range(command["steps"]):
+        for _ in range(command.steps):
             started = time.perf_counter()
             losses = self.step()
             step_times_ms.append((time.perf_counter() - started) * 1e3)
-        return {
-            "event": "trained",
-            "step_times_ms": [step_times_ms],
-            "train_loss": losses.mean().asscalar().item(),
-        }
+        return Trained([step_times_ms], losses.mean().asscalar().item())
 
     def step(self) -> mx.nd.NDArray:
         """One step of SGD; returns this worker's losses, image by image.
@@ -229,18 +240,17 @@ class Worker:
         """Compute the gradients of the next batch; returns this worker's losses, image by image."""
         return self.model.forward_backward(*next(self.batches), self.divisor)
 
-    def conclude(self, command: Message) -> Message:
+    def conclude(self, command: Conclude) -> Concluded:
         """Hash the parameters of the last step; worker 0 pulls what is there now, to test and save it if asked."""
-        concluded = {"event": "concluded", "parameters_sha256": self.model.fingerprint()}
+        hashed, tested = self.model.fingerprint(), None
         if self.index == 0:
             self.model.pull()
-            if command["evaluate"]:
-                concluded |= self.evaluate()
-            if command["save_to"]:
-                np.savez(command["save_to"], *dump(self.model.network))
-        return concluded
+            tested = self.evaluate() if command.evaluate else None
+            if command.save_to:
+                np.savez(command.save_to, *dump(self.model.network))
+        return Concluded(hashed, tested)
 
-    def evaluate(self) -> Message:
+    def evaluate(self) -> TestResult:
         """Mean negative log-likelihood and accuracy over the test images, as many at a time as fit in training."""
         loss, right, total = 0.0, 0, 0
         for images, labels in self.batches.test_parts(self.images):
@@ -248,7 +258,7 @@ class Worker:
             loss += cross_entropy(outputs, mx.nd.array(labels)).sum().asscalar().item()
             right += int((outputs.asnumpy().argmax(1) == labels).sum())
             total += len(labels)
-        return {"test_loss": loss / total, "test_accuracy_percent": 100 * right / total}
+        return TestResult(loss / total, 100 * right / total)
 
 
 def can_be_held(name: str, shape: Shape, workers: int) -> bool:
@@ -266,20 +276,20 @@ def count(parameters: Iterable[mx.gluon.Parameter]) -> int:
     return sum(math.prod(parameter.shape) for parameter in parameters)
 
 
-def why_not(job: Message) -> str | None:
-    """Why this worker cannot compute on what its job says; None where it can."""
-    if not on_gpu(job):
+def why_not(assignment: Assignment) -> str | None:
+    """Why this worker cannot compute on what its assignment says; None where it can."""
+    if not on_gpu(assignment):
         return None
     if not mx.runtime.Features().is_enabled("CUDA"):
         return not_built_for_gpus("MXNet", mx.__version__, "mxnet")
     return None if mx.context.num_gpus() else no_gpu_found(f"MXNet {mx.__version__}", "CUDA 11.2")
 
 
-def work(channel: Channel, job: Message) -> None:
+def work(control: Control, assignment: Assignment) -> None:
     """Be a worker until the supervisor says stop."""
-    if why := why_not(job):
-        channel.refuse(why)
-    with mx.gpu(0) if on_gpu(job) else mx.cpu():
-        worker = Worker(job)
-        say_ready(channel, {"mxnet": mx.__version__}, reconnects=False)
-        serve(channel, commands_of(worker))
+    if why := why_not(assignment):
+        control.refuse(why)
+    with mx.gpu(0) if on_gpu(assignment) else mx.cpu():
+        worker = Worker(assignment)
+        say_ready(control, {"mxnet": mx.__version__}, reconnects=False)
+        serve(control, commands_of(worker))

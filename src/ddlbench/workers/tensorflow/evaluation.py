@@ -7,15 +7,15 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from ddlbench.protocol.messages import TestResult
 from ddlbench.workers.common.batches import Batches
-from ddlbench.workers.common.channel import Message
 
 _PART = 100  # images at once: of large ones more would not fit
 
 
 def evaluation(
     network: keras.Model, batches: Batches, strategy: tf.distribute.Strategy | None = None
-) -> Message:
+) -> TestResult:
     """Mean negative log-likelihood and accuracy over the test images.
 
     It runs as a replica of a mirrored `strategy`, which sees its own statistics of a batch normalisation; from
@@ -29,7 +29,7 @@ def evaluation(
         loss += float(tf.reduce_sum(losses))
         right += int(np.sum(np.argmax(outputs, axis=1) == labels))
         total += len(labels)
-    return {"test_loss": loss / total, "test_accuracy_percent": 100 * right / total}
+    return TestResult(loss / total, 100 * right / total)
 
 
 def fingerprint(parameters: Iterable[np.ndarray]) -> str:

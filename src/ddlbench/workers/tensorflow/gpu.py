@@ -2,13 +2,13 @@
 
 import tensorflow as tf
 
-from ddlbench.workers.common.channel import Message
+from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu, shared_memory_bytes
 
 
-def why_not(job: Message) -> str | None:
-    """Why this member cannot compute on what its job says; None where it can."""
-    if not on_gpu(job) or tf.config.list_physical_devices("GPU"):
+def why_not(assignment: Assignment) -> str | None:
+    """Why this member cannot compute on what its assignment says; None where it can."""
+    if not on_gpu(assignment) or tf.config.list_physical_devices("GPU"):
         return None
     if not tf.test.is_built_with_cuda():
         return not_built_for_gpus("TensorFlow", tf.__version__, "tensorflow")
@@ -17,23 +17,23 @@ def why_not(job: Message) -> str | None:
     )
 
 
-def choose(job: Message) -> None:
+def choose(assignment: Assignment) -> None:
     """See a GPU only where this member computes on one, and fill it no further than its share, or as it is needed."""
-    if not on_gpu(job):
+    if not on_gpu(assignment):
         tf.config.set_visible_devices([], "GPU")
         return
     (gpu, *_) = tf.config.list_physical_devices("GPU")
     tf.config.set_visible_devices([gpu], "GPU")
-    if limit := shared_memory_bytes(job):
+    if limit := shared_memory_bytes(assignment):
         configuration = tf.config.LogicalDeviceConfiguration(memory_limit=limit >> 20)  # in MiB
         tf.config.set_logical_device_configuration(gpu, [configuration])
     else:
         tf.config.experimental.set_memory_growth(gpu, True)
 
 
-def options(job: Message) -> tf.compat.v1.GPUOptions:
+def options(assignment: Assignment) -> tf.compat.v1.GPUOptions:
     """The same for a `tf.distribute.Server`."""
-    if not (limit := shared_memory_bytes(job)):
+    if not (limit := shared_memory_bytes(assignment)):
         return tf.compat.v1.GPUOptions(allow_growth=True)
     virtual = tf.compat.v1.GPUOptions.Experimental.VirtualDevices(memory_limit_mb=[limit >> 20])
     return tf.compat.v1.GPUOptions(
@@ -41,10 +41,10 @@ def options(job: Message) -> tf.compat.v1.GPUOptions:
     )
 
 
-def versions(job: Message) -> dict[str, str]:
+def versions(assignment: Assignment) -> dict[str, str]:
     """TensorFlow's version, and on a GPU those of the libraries that it is built for; NCCL's it does not tell."""
     found = {"tensorflow": tf.__version__}
-    if on_gpu(job):
+    if on_gpu(assignment):
         built = tf.sysconfig.get_build_info()
         found |= {"cuda": str(built["cuda_version"]), "cudnn": str(built["cudnn_version"])}
     return found

@@ -3,8 +3,8 @@ much memory."""
 
 import tensorflow as tf
 
+from ddlbench.protocol.messages import Assignment, TrainingPoint
 from ddlbench.system.calls import set_malloc_arenas, set_thread_stack_size
-from ddlbench.workers.common.channel import Message
 from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.memory import activation_bytes, parameter_bytes, refuse
 from ddlbench.workers.tensorflow.gpu import choose, options
@@ -24,13 +24,13 @@ def spare_memory() -> None:
     set_malloc_arenas(1)
 
 
-def refuse_what_cannot_fit(point: Message, world_size: int, used_bytes: int) -> None:
+def refuse_what_cannot_fit(point: TrainingPoint, world_size: int, used_bytes: int) -> None:
     """Raise MemoryError where a step is likely to need more than this process may have, of which `used_bytes` are gone.
 
     To find out by trying is no way: when oneDNN has no memory the process crashes.
     """
-    name, shape = point["model"], tuple(point["image_shape"])
-    images = -(-point["batch_size"] // world_size)
+    name, shape = point.key
+    images = -(-point.batch_size // world_size)
     step = _PARAMETERS * parameter_bytes(name, shape) + _ACTIVATIONS * activation_bytes(name, shape, images)
     refuse(used_bytes + step, "TensorFlow and a step take")
 
@@ -42,39 +42,41 @@ def is_out_of_memory(error: Exception) -> bool:
     )
 
 
-def use(job: Message) -> None:
-    """Compute on the job's devices and with its threads; TensorFlow has started none before."""
+def use(assignment: Assignment) -> None:
+    """Compute on the assignment's devices and with its threads; TensorFlow has started none before."""
     spare_memory()
-    choose(job)
-    tf.config.threading.set_intra_op_parallelism_threads(job["threads"])
-    tf.config.threading.set_inter_op_parallelism_threads(job["threads"])
+    choose(assignment)
+    tf.config.threading.set_intra_op_parallelism_threads(assignment.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(assignment.threads)
 
 
-def threads(job: Message) -> tf.compat.v1.ConfigProto:
+def threads(assignment: Assignment) -> tf.compat.v1.ConfigProto:
     """The same for a `tf.distribute.Server`, with as many threads that wait as TensorFlow's tutorial says it needs.
 
     With fewer a server hangs: what waits for another's tensors holds the thread that would answer it.
     """
     return tf.compat.v1.ConfigProto(
-        intra_op_parallelism_threads=job["threads"],
-        inter_op_parallelism_threads=max(job["threads"], job["world_size"] + 1),
-        **({"gpu_options": options(job)} if on_gpu(job) else {"device_count": {"GPU": 0}}),
+        intra_op_parallelism_threads=assignment.threads,
+        inter_op_parallelism_threads=max(assignment.threads, assignment.world_size + 1),
+        **({"gpu_options": options(assignment)} if on_gpu(assignment) else {"device_count": {"GPU": 0}}),
     )
 
 
-def resolver(job: Message, *roles: str) -> tf.distribute.cluster_resolver.ClusterResolver:
+def resolver(assignment: Assignment, *roles: str) -> tf.distribute.cluster_resolver.ClusterResolver:
     """Who is who among the processes of these roles, by the addresses of their hosts, and which one we are."""
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
-        tf.train.ClusterSpec({role: job["cluster"][role] for role in roles}),
-        task_type=job["role"],
-        task_id=job["index"],
+        tf.train.ClusterSpec({role: assignment.cluster[role] for role in roles}),
+        task_type=assignment.role,
+        task_id=assignment.index,
         rpc_layer="grpc",
-        num_accelerators={"GPU": 1} if on_gpu(job) else None,  # it does not look for itself
+        num_accelerators={"GPU": 1} if on_gpu(assignment) else None,  # it does not look for itself
     )
 
 
-def start_server(job: Message) -> tf.distribute.Server:
+def start_server(assignment: Assignment) -> tf.distribute.Server:
     """TensorFlow's server in this process, which does as those that connect to it say."""
     spare_memory()
-    cluster = tf.train.ClusterSpec(job["cluster"])
-    return tf.distribute.Server(cluster, job["role"], job["index"], protocol="grpc", config=threads(job))
+    cluster = tf.train.ClusterSpec(assignment.cluster)
+    return tf.distribute.Server(
+        cluster, assignment.role, assignment.index, protocol="grpc", config=threads(assignment)
+    )

@@ -4,7 +4,8 @@ The coordinator, `chief`, has all workers compute steps: each reads the paramete
 gradients. TensorFlow gives the next step to whichever worker is free, after a round trip to its coordinator; so a fast
 worker makes more steps than a slow one. A worker's own Python has no part in that but to hand its batches out.
 
-All are told what to do over the control socket (see `channel`); the coordinator reports the steps of each worker.
+All are told what to do over the control socket (see `protocol.messages`); the coordinator reports the steps
+of each worker.
 """
 
 import os
@@ -22,12 +23,22 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.python.ops import script_ops
 
+from ddlbench.protocol.messages import (
+    Assignment,
+    Conclude,
+    Concluded,
+    Connect,
+    Connected,
+    Prepare,
+    Prepared,
+    Train,
+    Trained,
+)
 from ddlbench.workers.common.architectures import Shape, initial
 from ddlbench.workers.common.batches import batches_of
-from ddlbench.workers.common.channel import Message
 from ddlbench.workers.common.memory import used_bytes
 from ddlbench.workers.common.pace import Pace
-from ddlbench.workers.common.service import work
+from ddlbench.workers.common.service import Idle, Member, work
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.gpu import versions, why_not
 from ddlbench.workers.tensorflow.group import (
@@ -98,40 +109,41 @@ class Model:
 class Chief:
     """The coordinator: it has the workers make steps, and knows what was learnt."""
 
-    def __init__(self, job: Message) -> None:
-        use(job)
-        self.paths: dict[str, str] = job["datasets"]
-        self.world_size: int = job["world_size"]
-        self.paced = job["core_share"] < 1
-        self.on_gpus = job["devices"] == "gpu"  # the workers; their memory is not ours to reckon
-        self.strategy = tf.distribute.ParameterServerStrategy(resolver(job, "worker", "ps", "chief"))
+    def __init__(self, assignment: Assignment) -> None:
+        use(assignment)
+        self.paths = assignment.datasets
+        self.world_size = assignment.world_size
+        self.paced = assignment.core_share < 1
+        self.on_gpus = assignment.devices == "gpu"  # the workers; their memory is not ours to reckon
+        self.strategy = tf.distribute.ParameterServerStrategy(resolver(assignment, "worker", "ps", "chief"))
         self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
         self.used_bytes = used_bytes()
         self.models: dict[tuple[str, Shape], Model] = {}
         self.commands = 0
 
-    def connect(self, command: Message) -> Message:
-        """Make the models that will be measured, [name, image shape] each."""
-        for name, shape in command["models"]:
-            self.models[name, tuple(shape)] = Model(self.strategy, name, tuple(shape), paced=self.paced)
-        return {"event": "connected"}
+    def connect(self, command: Connect) -> Connected:
+        """Make the models that will be measured."""
+        for each in command.models:
+            key = each.model, each.image_shape
+            self.models[key] = Model(self.strategy, *key, paced=self.paced)
+        return Connected()
 
-    def prepare(self, command: Message) -> Message:
+    def prepare(self, command: Prepare) -> Prepared:
         """Take a point; a step on each worker that is not applied warms caches and tells whether it fits."""
-        self.point, self.seed = command["point"], command["seed"]
+        self.point, self.seed = command.point, command.seed
         self.commands += 1
-        self.model = self.models[self.point["model"], tuple(self.point["image_shape"])]
+        self.model = self.models[self.point.key]
         try:
             if not self.on_gpus:
                 refuse_what_cannot_fit(self.point, self.world_size, self.used_bytes)
-            self.model.optimizer.learning_rate = self.point["learning_rate"]
+            self.model.optimizer.learning_rate = self.point.learning_rate
             self.model.start_again(self.seed)
             self.steps(1, applied=False)
         except (tf.errors.OpError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            return {"event": "prepared", "fits": False}
-        return {"event": "prepared", "fits": True, "parameter_count": self.model.network.count_params()}
+            return Prepared(fits=False)
+        return Prepared(fits=True, parameter_count=self.model.network.count_params())
 
     def steps(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
         """Have steps made until each worker has made so many; what `Model.step` returned of those, by worker."""
@@ -147,76 +159,63 @@ class Chief:
 
     def schedule(self, applied: bool) -> Any:
         """Have a step made by the next worker that is free."""
-        arguments = tf.constant(self.commands), self.point["momentum"]
+        arguments = tf.constant(self.commands), self.point.momentum
         return self.coordinator.schedule(self.model.step, arguments, {"applied": applied})
 
-    def train(self, command: Message) -> Message:
+    def train(self, command: Train) -> Trained:
         """Train the point for some steps; a worker's step lasts until its next one begins, and what it waits counts."""
         self.commands += 1
-        if command["from_fresh"]:
+        if command.from_fresh:
             self.model.start_again(self.seed)
-        made = self.steps(command["steps"], applied=True)
+        made = self.steps(command.steps, applied=True)
         ends = [[of_worker[0][0], *(ended for _, ended, _ in of_worker)] for of_worker in made]
-        return {
-            "event": "trained",
-            "step_times_ms": [list(np.diff(times) * 1e3) for times in ends],
-            "train_loss": float(np.mean([of_worker[-1][2] for of_worker in made])),
-        }
+        step_times_ms = [(np.diff(times) * 1e3).tolist() for times in ends]
+        return Trained(step_times_ms, float(np.mean([of_worker[-1][2] for of_worker in made])))
 
-    def conclude(self, command: Message) -> Message:
+    def conclude(self, command: Conclude) -> Concluded:
         """Hash the parameters; evaluate the test set and save them if asked."""
         network = self.model.network
         parameters = dump(network)
-        if command["save_to"]:
-            np.savez(command["save_to"], *parameters)
+        if command.save_to:
+            np.savez(command.save_to, *parameters)
         batches = batches_of(self.point, self.paths, seed=self.seed, rank=0, world_size=1)
-        tested = evaluation(network, batches) if command["evaluate"] else {}
-        return {"event": "concluded", "parameters_sha256": fingerprint(parameters), **tested}
+        return Concluded(fingerprint(parameters), evaluation(network, batches) if command.evaluate else None)
 
 
-class Worker:
+class Worker(Idle):
     """Hands its batches out to the graph that TensorFlow runs in this process for the coordinator."""
 
-    def __init__(self, job: Message) -> None:
-        self.index: int = job["index"]
-        self.world_size: int = job["world_size"]
-        self.paths: dict[str, str] = job["datasets"]
-        self.timeout_s: float = job["timeout_s"]
-        self.pace = Pace(job["core_share"])
+    def __init__(self, assignment: Assignment) -> None:
+        self.index = assignment.index
+        self.world_size = assignment.world_size
+        self.paths = assignment.datasets
+        self.timeout_s = assignment.timeout_s
+        self.pace = Pace(assignment.core_share)
         self.commands = 0
         self.told = threading.Condition()
         # The graph is the coordinator's, which cannot know our functions; so they are registered under fixed names.
         self.functions = {NEXT: self.next, KEEP: self.keep}
         script_ops._py_funcs._funcs.update(self.functions)
-        self.server = start_server(job)
+        self.server = start_server(assignment)
 
-    def connect(self, _: Message) -> Message:
-        """Nothing is to be done: the coordinator connects to us."""
-        return {"event": "connected"}
-
-    def prepare(self, command: Message) -> Message:
+    def prepare(self, command: Prepare) -> Prepared:
         """Make the batches of a point; one that cannot fit the coordinator does not begin either."""
-        point, seed = command["point"], command["seed"]
         with self.told:
             self.batches = batches_of(
-                point, self.paths, seed=seed, rank=self.index, world_size=self.world_size
+                command.point, self.paths, seed=command.seed, rank=self.index, world_size=self.world_size
             )
             self.commands += 1
             self.told.notify_all()
-        return {"event": "prepared", "fits": True}
+        return Prepared(fits=True)
 
-    def train(self, command: Message) -> Message:
+    def train(self, command: Train) -> Trained:
         """Go on with the batches where they are, or begin again."""
         with self.told:
-            if command["from_fresh"]:
+            if command.from_fresh:
                 self.batches.start_again()
             self.commands += 1
             self.told.notify_all()
-        return {"event": "trained", "step_times_ms": []}
-
-    def conclude(self, _: Message) -> Message:
-        """Nothing is known here."""
-        return {"event": "concluded"}
+        return Trained()
 
     def next(self, number: np.ndarray) -> tuple[np.float64, np.ndarray, np.ndarray]:
         """Our index, images and labels of the next step, once we have been told what the coordinator was told."""
@@ -233,28 +232,21 @@ class Worker:
         return np.float32(0)
 
 
-class Server:
+class Server(Idle):
     """Holds the parameters; TensorFlow does all of it."""
 
-    def __init__(self, job: Message) -> None:
-        self.server = start_server(job)
-
-    def connect(self, _: Message) -> Message:
-        return {"event": "connected"}
-
-    def prepare(self, _: Message) -> Message:
-        return {"event": "prepared", "fits": True}
-
-    def train(self, _: Message) -> Message:
-        return {"event": "trained", "step_times_ms": []}
-
-    def conclude(self, _: Message) -> Message:
-        return {"event": "concluded"}
+    def __init__(self, assignment: Assignment) -> None:
+        self.server = start_server(assignment)
 
 
-MEMBERS: dict[str, Callable[[Message], object]] = {"worker": Worker, "ps": Server, "chief": Chief}
+MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": Server, "chief": Chief}
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
-    work(control, rank, lambda job: MEMBERS[job["role"]](job), versions, reconnects=False, why_not=why_not)
+def member_of(assignment: Assignment) -> Member:
+    """What its role makes this process."""
+    return MEMBERS[assignment.role](assignment)
+
+
+def main(address: str, rank: int) -> None:
+    """Serve the supervisor at `address` as `rank` until it says stop."""
+    work(address, rank, member_of, versions, reconnects=False, why_not=why_not)

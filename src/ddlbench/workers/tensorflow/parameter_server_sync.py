@@ -5,12 +5,12 @@ the parameters lie on the server, `ps`, each with an accumulator to which every 
 takes the sums when all have come, descends, and releases the workers. There they share one queue of tokens, of which a
 fast worker may take two; here each has its own, so that it makes one step of each.
 
-All are told what to do over the control socket (see `channel`); each worker times its own steps.
+All are told what to do over the control socket (see `protocol.messages`); each worker times its own steps.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
@@ -19,13 +19,24 @@ os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # servers may start late
 import numpy as np
 import tensorflow as tf
 
+from ddlbench.protocol.messages import (
+    Assignment,
+    Conclude,
+    Concluded,
+    Connect,
+    Connected,
+    ModelShape,
+    Prepare,
+    Prepared,
+    Train,
+    Trained,
+)
 from ddlbench.workers.common.architectures import Shape, initial
 from ddlbench.workers.common.batches import batches_of
-from ddlbench.workers.common.channel import Message
 from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.memory import parameter_bytes, refuse, used_bytes
 from ddlbench.workers.common.pace import Pace
-from ddlbench.workers.common.service import work
+from ddlbench.workers.common.service import Member, work
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.gpu import versions, why_not
 from ddlbench.workers.tensorflow.group import (
@@ -55,16 +66,16 @@ class Meeting:
     What is on the server is known there by its name; that of each model is in a container of its own.
     """
 
-    def __init__(self, job: Message, name: str, shape: Shape) -> None:
+    def __init__(self, assignment: Assignment, name: str, shape: Shape) -> None:
         self.name, self.shape = name, shape
         self.graph, self.container = tf.Graph(), "-".join((name, *map(str, shape)))
-        task = f"/job:{job['role']}/task:{job['index']}"
+        task = f"/job:{assignment.role}/task:{assignment.index}"
         self.place = v1.train.replica_device_setter(
-            cluster=tf.train.ClusterSpec(job["cluster"]), worker_device=task
+            cluster=tf.train.ClusterSpec(assignment.cluster), worker_device=task
         )
-        self.options = threads(job)
+        self.options = threads(assignment)
         self.options.device_filters.extend({SERVER, task})  # a session waits for no other member
-        self.options.operation_timeout_in_ms = int(1000 * job["timeout_s"])
+        self.options.operation_timeout_in_ms = int(1000 * assignment.timeout_s)
         with self.graph.as_default(), self.graph.container(self.container), v1.device(self.place):
             self.network = build(name, shape)
         self.variables = self.network.trainable_variables
@@ -77,14 +88,16 @@ class Meeting:
             ]
             self.releases = [
                 tf.queue.FIFOQueue(2, tf.bool, [()], shared_name=f"release{worker}")
-                for worker in range(job["world_size"])
+                for worker in range(assignment.world_size)
             ]
 
 
 class Replica:
     """A worker's part of a model: it computes gradients of its images, has them added up, and waits for its release."""
 
-    def __init__(self, job: Message, server: tf.distribute.Server, pace: Pace, meeting: Meeting) -> None:
+    def __init__(
+        self, assignment: Assignment, server: tf.distribute.Server, pace: Pace, meeting: Meeting
+    ) -> None:
         network, place = meeting.network, meeting.place
         with meeting.graph.as_default(), meeting.graph.container(meeting.container), v1.device(place):
             self.images = v1.placeholder(tf.float32, (None, *meeting.shape))
@@ -105,11 +118,11 @@ class Replica:
             statistics = [
                 operation
                 for operation in meeting.graph.get_operations()[before:]
-                if operation.type == "AssignSubVariableOp" and job["index"] == 0
+                if operation.type == "AssignSubVariableOp" and assignment.index == 0
             ]
-            self.release = meeting.releases[job["index"]].dequeue()
+            self.release = meeting.releases[assignment.index].dequeue()
             with tf.control_dependencies([*added, *statistics]):
-                self.released = meeting.releases[job["index"]].dequeue()
+                self.released = meeting.releases[assignment.index].dequeue()
         self.parameter_count: int = network.count_params()
         self.session = v1.Session(server.target, graph=meeting.graph, config=meeting.options)
 
@@ -164,131 +177,141 @@ class Held:
 class Worker:
     """Computes gradients of its share of each batch."""
 
-    def __init__(self, job: Message) -> None:
-        use(job)
-        self.job = job
-        self.pace = Pace(job["core_share"], time.process_time)  # TensorFlow computes in threads of its own
-        self.server = start_server(job)
+    def __init__(self, assignment: Assignment) -> None:
+        use(assignment)
+        self.assignment = assignment
+        self.pace = Pace(
+            assignment.core_share, time.process_time
+        )  # TensorFlow computes in threads of its own
+        self.server = start_server(assignment)
         self.used_bytes = used_bytes()
 
-    def connect(self, command: Message) -> Message:
-        """Make the models that will be measured, [name, image shape] each, and the first steps of each, of nothing.
+    def connect(self, command: Connect) -> Connected:
+        """Make the models that will be measured, and the first steps of each, of nothing.
 
         In these TensorFlow gets its graphs ready, and TCP's windows grow to what training needs.
         """
         self.models = {
-            each: Replica(self.job, self.server, self.pace, Meeting(self.job, *each))
-            for each in held(self.job, command["models"])
+            each: Replica(self.assignment, self.server, self.pace, Meeting(self.assignment, *each))
+            for each in held(self.assignment, command.models)
         }
         for (_, shape), model in self.models.items():
             model.session.run(model.release)
             for _ in range(FIRST_STEPS):
                 model.step(np.zeros((1, *shape)), np.zeros(1), 1, together=True)
-        return {"event": "connected"}
+        return Connected()
 
-    def prepare(self, command: Message) -> Message:
+    def prepare(self, command: Prepare) -> Prepared:
         """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
-        self.point = point = command["point"]
-        index, world_size = self.job["index"], self.job["world_size"]
-        key = point["model"], tuple(point["image_shape"])
-        if key not in self.models:  # for which the server has no room
-            return {"event": "prepared", "fits": True}
-        self.model = self.models[key]
+        self.point = point = command.point
+        world_size = self.assignment.world_size
+        if point.key not in self.models:  # for which the server has no room
+            return Prepared(fits=True)
+        self.model = self.models[point.key]
         self.model.session.run(self.model.release)
         try:
-            if not on_gpu(self.job):
+            if not on_gpu(self.assignment):
                 refuse_what_cannot_fit(point, world_size, self.used_bytes)
             self.batches = batches_of(
-                point, self.job["datasets"], seed=command["seed"], rank=index, world_size=world_size
+                point,
+                self.assignment.datasets,
+                seed=command.seed,
+                rank=self.assignment.index,
+                world_size=world_size,
             )
-            self.model.step(*next(self.batches), point["batch_size"], together=False)
+            self.model.step(*next(self.batches), point.batch_size, together=False)
         except (tf.errors.OpError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            return {"event": "prepared", "fits": False}
-        return {"event": "prepared", "fits": True, "parameter_count": self.model.parameter_count}
+            return Prepared(fits=False)
+        return Prepared(fits=True, parameter_count=self.model.parameter_count)
 
-    def train(self, command: Message) -> Message:
+    def train(self, command: Train) -> Trained:
         """Time some steps, each from its start until the server has made it, in milliseconds of wall clock."""
-        if command["from_fresh"]:
+        if command.from_fresh:
             self.batches.start_again()
         self.model.session.run(self.model.release)
         step_times_ms: list[float] = []
-        for _ in range(command["steps"]):
+        for _ in range(command.steps):
             started = time.perf_counter()
             self.pace.begin()
-            loss = self.model.step(*next(self.batches), self.point["batch_size"], together=True)
+            loss = self.model.step(*next(self.batches), self.point.batch_size, together=True)
             step_times_ms.append((time.perf_counter() - started) * 1e3)
-        return {"event": "trained", "step_times_ms": [step_times_ms], "train_loss": loss}
+        return Trained([step_times_ms], loss)
 
-    def conclude(self, _: Message) -> Message:
+    def conclude(self, command: Conclude) -> Concluded:
         """Nothing is known here."""
-        return {"event": "concluded"}
+        return Concluded()
 
 
 class Server:
     """Holds the parameters, takes the steps, and knows what was learnt."""
 
-    def __init__(self, job: Message) -> None:
-        use(job)
-        self.job = job
-        self.server = start_server(job)
+    def __init__(self, assignment: Assignment) -> None:
+        use(assignment)
+        self.assignment = assignment
+        self.server = start_server(assignment)
 
-    def connect(self, command: Message) -> Message:
+    def connect(self, command: Connect) -> Connected:
         """Make the models that will be measured, and the first steps with the workers."""
         self.models = {
-            each: Held(self.server, Meeting(self.job, *each)) for each in held(self.job, command["models"])
+            each: Held(self.server, Meeting(self.assignment, *each))
+            for each in held(self.assignment, command.models)
         }
         for model in self.models.values():
             model.start_again(seed=0)
             model.train(FIRST_STEPS, rate=0.0, momentum=0.0)
-        return {"event": "connected"}
+        return Connected()
 
-    def prepare(self, command: Message) -> Message:
+    def prepare(self, command: Prepare) -> Prepared:
         """Take a point, and let the workers try a step of it."""
-        self.point, self.seed = command["point"], command["seed"]
-        key = self.point["model"], tuple(self.point["image_shape"])
-        if key not in self.models:
-            return {"event": "prepared", "fits": False}
-        self.model = self.models[key]
+        self.point, self.seed = command.point, command.seed
+        if self.point.key not in self.models:
+            return Prepared(fits=False)
+        self.model = self.models[self.point.key]
         self.model.start_again(self.seed)
         self.model.train(0, rate=0.0, momentum=0.0)
-        return {"event": "prepared", "fits": True}
+        return Prepared(fits=True)
 
-    def train(self, command: Message) -> Message:
+    def train(self, command: Train) -> Trained:
         """Take some steps with the workers."""
-        if command["from_fresh"]:
+        if command.from_fresh:
             self.model.start_again(self.seed)
-        self.model.train(command["steps"], self.point["learning_rate"], self.point["momentum"])
-        return {"event": "trained", "step_times_ms": []}
+        self.model.train(command.steps, self.point.learning_rate, self.point.momentum)
+        return Trained()
 
-    def conclude(self, command: Message) -> Message:
+    def conclude(self, command: Conclude) -> Concluded:
         """Hash the parameters; evaluate the test set and save them if asked."""
         parameters = self.model.parameters()
-        concluded = {"event": "concluded", "parameters_sha256": fingerprint(parameters)}
-        if command["save_to"]:
-            np.savez(command["save_to"], *parameters)
-        if command["evaluate"]:
-            batches = batches_of(self.point, self.job["datasets"], seed=self.seed, rank=0, world_size=1)
-            concluded |= evaluation(self.model.copied(), batches)
-        return concluded
+        if command.save_to:
+            np.savez(command.save_to, *parameters)
+        tested = None
+        if command.evaluate:
+            batches = batches_of(self.point, self.assignment.datasets, seed=self.seed, rank=0, world_size=1)
+            tested = evaluation(self.model.copied(), batches)
+        return Concluded(fingerprint(parameters), tested)
 
 
-def held(job: Message, models: list[tuple[str, list[int]]]) -> Iterator[Key]:
+def held(assignment: Assignment, models: Sequence[ModelShape]) -> Iterator[Key]:
     """The models for which a host has room on which they, their velocities and all workers' gradients are.
 
     The server's is as large as the workers'; so they leave out the same.
     """
-    for name, (height, width, channels) in models:
-        shape = height, width, channels
+    for each in models:
+        key = each.model, each.image_shape
         with suppress(MemoryError):
-            refuse((HELD + job["world_size"]) * parameter_bytes(name, shape), "the server's parameters take")
-            yield name, shape
+            refuse((HELD + assignment.world_size) * parameter_bytes(*key), "the server's parameters take")
+            yield key
 
 
-MEMBERS: dict[str, Callable[[Message], object]] = {"worker": Worker, "ps": Server}
+MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": Server}
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
-    work(control, rank, lambda job: MEMBERS[job["role"]](job), versions, reconnects=False, why_not=why_not)
+def member_of(assignment: Assignment) -> Member:
+    """What its role makes this process."""
+    return MEMBERS[assignment.role](assignment)
+
+
+def main(address: str, rank: int) -> None:
+    """Serve the supervisor at `address` as `rank` until it says stop."""
+    work(address, rank, member_of, versions, reconnects=False, why_not=why_not)

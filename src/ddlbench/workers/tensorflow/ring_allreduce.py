@@ -2,7 +2,7 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.tensorflow.ring_allreduce
 
-It is told what to do over the control socket (see `channel`):
+It is told what to do over the control socket (see `protocol.messages`):
     connect  make the models, all workers alike, while the links are open
     prepare  take a point: fresh parameters, its batches; a step without communication shows whether it fits
     train    some steps, each timed
@@ -19,8 +19,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should 
 
 import tensorflow as tf
 
+from ddlbench.protocol.messages import Assignment, Connect, Connected
 from ddlbench.workers.common.architectures import Shape
-from ddlbench.workers.common.channel import Message
 from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.memory import used_bytes
 from ddlbench.workers.common.pace import Pace
@@ -74,22 +74,23 @@ class Worker(RingWorker):
 
     strategy: tf.distribute.Strategy
 
-    def __init__(self, job: Message) -> None:
-        super().__init__(job)
-        self.strategy = join(job)
+    def __init__(self, assignment: Assignment) -> None:
+        super().__init__(assignment)
+        self.strategy = join(assignment)
         self.used_bytes = used_bytes()  # joining took some
 
-    def connect(self, command: Message) -> Message:
-        """Make the models that will be measured, [name, image shape] each, and let TCP's windows grow."""
-        for name, shape in command["models"]:
-            self.models[name, tuple(shape)] = Model(self.strategy, self.pace, name, tuple(shape))
+    def connect(self, command: Connect) -> Connected:
+        """Make the models that will be measured, and let TCP's windows grow."""
+        for each in command.models:
+            key = each.model, each.image_shape
+            self.models[key] = Model(self.strategy, self.pace, *key)
         largest = self.largest()
         for _ in range(4):
             self.widen(largest)
         # What does not fit is refused by all workers or by none: one that has traced a step has counted collectives by
         # which TensorFlow tells them apart, and would wait for ever for those that have not.
         self.used_bytes = int(self.mean_over_workers(tf.constant([float(self.used_bytes)]))[0])
-        return {"event": "connected"}
+        return Connected()
 
     @tf.function
     def widen(self, largest: int) -> None:
@@ -112,15 +113,15 @@ class Worker(RingWorker):
         return self.strategy.run(reduce)
 
 
-def join(job: Message) -> tf.distribute.Strategy:
+def join(assignment: Assignment) -> tf.distribute.Strategy:
     """Start this worker's server and find the others', by their hosts' addresses; between GPUs sums are NCCL's."""
     implementations = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(
-        implementation=implementations.NCCL if on_gpu(job) else implementations.RING
+        implementation=implementations.NCCL if on_gpu(assignment) else implementations.RING
     )
-    return tf.distribute.MultiWorkerMirroredStrategy(resolver(job, "worker"), options)
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver(assignment, "worker"), options)
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
-    work(control, rank, Worker, versions, reconnects=False, why_not=why_not)
+def main(address: str, rank: int) -> None:
+    """Serve the supervisor at `address` as `rank` until it says stop."""
+    work(address, rank, Worker, versions, reconnects=False, why_not=why_not)

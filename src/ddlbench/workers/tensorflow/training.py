@@ -8,9 +8,18 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from ddlbench.protocol.messages import (
+    Assignment,
+    Conclude,
+    Concluded,
+    Prepare,
+    Prepared,
+    Train,
+    Trained,
+    TrainingPoint,
+)
 from ddlbench.workers.common.architectures import Shape, initial
 from ddlbench.workers.common.batches import batches_of
-from ddlbench.workers.common.channel import Message
 from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.memory import used_bytes
 from ddlbench.workers.common.pace import Pace
@@ -61,15 +70,21 @@ class Model(Protocol):
 class Point:
     """What is measured now: a model with fresh parameters, and the batches of this worker."""
 
-    def __init__(self, job: Message, pace: Pace, model: Model, point: Message, seed: int) -> None:
-        self.on_gpu = on_gpu(job)
+    def __init__(
+        self, assignment: Assignment, pace: Pace, model: Model, point: TrainingPoint, seed: int
+    ) -> None:
+        self.on_gpu = on_gpu(assignment)
         self.pace, self.model, self.seed = pace, model, seed
-        self.batch_size: int = point["batch_size"]
+        self.batch_size = point.batch_size
         self.network = model.learner.network
-        model.learner.optimizer.learning_rate = point["learning_rate"]
-        model.learner.momentum.assign(point["momentum"])
+        model.learner.optimizer.learning_rate = point.learning_rate
+        model.learner.momentum.assign(point.momentum)
         self.batches = batches_of(
-            point, job["datasets"], seed=seed, rank=job["index"], world_size=job["world_size"]
+            point,
+            assignment.datasets,
+            seed=seed,
+            rank=assignment.index,
+            world_size=assignment.world_size,
         )
         self.start_again()
 
@@ -83,32 +98,31 @@ class Point:
         images, labels = map(tf.convert_to_tensor, next(self.batches))
         return self.model.make_step(images, labels, self.batch_size, together=together)
 
-    def train(self, command: Message) -> Message:
+    def train(self, command: Train) -> Trained:
         """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
-        if command["from_fresh"]:
+        if command.from_fresh:
             self.start_again()
         step_times_ms: list[float] = []
         loss = tf.constant(float("nan"))
         self.pace.begin()
-        for _ in range(command["steps"]):
+        for _ in range(command.steps):
             started = time.perf_counter()
             loss = self.step(together=True)
             if self.on_gpu:
                 tf.test.experimental.sync_devices()
             step_times_ms.append((time.perf_counter() - started) * 1e3)
-        return {"event": "trained", "step_times_ms": [step_times_ms], "train_loss": float(loss)}
+        return Trained([step_times_ms], float(loss))
 
     def conclude(
-        self, command: Message, *, is_first: bool, strategy: tf.distribute.Strategy | None = None
-    ) -> Message:
+        self, command: Conclude, *, is_first: bool, strategy: tf.distribute.Strategy | None = None
+    ) -> Concluded:
         """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
         parameters = dump(self.network)
-        concluded = {"event": "concluded", "parameters_sha256": fingerprint(parameters)}
-        if command["save_to"] and is_first:
-            np.savez(command["save_to"], *parameters)
-        if command["evaluate"] and is_first:
-            concluded |= evaluation(self.network, self.batches, strategy)
-        return concluded
+        if command.save_to and is_first:
+            np.savez(command.save_to, *parameters)
+        is_tested = command.evaluate and is_first
+        tested = evaluation(self.network, self.batches, strategy) if is_tested else None
+        return Concluded(fingerprint(parameters), tested)
 
 
 class RingWorker:
@@ -116,40 +130,42 @@ class RingWorker:
 
     strategy: tf.distribute.Strategy | None = None  # that trains, if it is TensorFlow's own
 
-    def __init__(self, job: Message) -> None:
-        self.job = job
-        self.pace = Pace(job["core_share"], time.process_time)  # TensorFlow computes in threads of its own
+    def __init__(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+        self.pace = Pace(
+            assignment.core_share, time.process_time
+        )  # TensorFlow computes in threads of its own
         self.models: dict[tuple[str, Shape], Model] = {}
         self.point: Point | None = None
-        use(job)
+        use(assignment)
         self.used_bytes = used_bytes()
 
-    def prepare(self, command: Message) -> Message:
+    def prepare(self, command: Prepare) -> Prepared:
         """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
         self.point = None
-        given = command["point"]
-        model = self.models[given["model"], tuple(given["image_shape"])]
+        given = command.point
+        model = self.models[given.key]
         try:
-            if not on_gpu(self.job):
-                refuse_what_cannot_fit(given, self.job["world_size"], self.used_bytes)
-            point = Point(self.job, self.pace, model, given, command["seed"])
+            if not on_gpu(self.assignment):
+                refuse_what_cannot_fit(given, self.assignment.world_size, self.used_bytes)
+            point = Point(self.assignment, self.pace, model, given, command.seed)
             point.step(together=False)
         except (tf.errors.OpError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            return {"event": "prepared", "fits": False}
+            return Prepared(fits=False)
         self.point = point
-        return {"event": "prepared", "fits": True, "parameter_count": point.network.count_params()}
+        return Prepared(fits=True, parameter_count=point.network.count_params())
 
-    def train(self, command: Message) -> Message:
+    def train(self, command: Train) -> Trained:
         """Train the point for some steps, going on where it is or from its fresh parameters."""
         assert self.point is not None
         return self.point.train(command)
 
-    def conclude(self, command: Message) -> Message:
+    def conclude(self, command: Conclude) -> Concluded:
         """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
         assert self.point is not None
-        return self.point.conclude(command, is_first=self.job["index"] == 0, strategy=self.strategy)
+        return self.point.conclude(command, is_first=self.assignment.index == 0, strategy=self.strategy)
 
     def largest(self) -> int:
         """How many parameters the largest model has."""

@@ -2,7 +2,7 @@
 
     python -m ddlbench.workers.torch.collectives CONTROL_SOCKET RANK
 
-It is told what to do over the control socket (see `channel`):
+It is told what to do over the control socket (see `protocol.messages`):
     time     one collective, several times in a row; whether its last result was right
     stop
 A collective here is a function of the worker and a number of elements. It makes its tensors and returns the operation,
@@ -17,7 +17,8 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from ddlbench.workers.common.channel import Channel, Message
+from ddlbench.protocol.messages import Assignment, Command, Ready, TimeCollective, Timed
+from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.service import serve
 from ddlbench.workers.torch.gpu import finish, versions, why_not
 from ddlbench.workers.torch.process_group import indices, join
@@ -29,10 +30,9 @@ _PERIOD = 251  # prime, so that no part of a pattern looks like another
 class Worker:
     """One rank."""
 
-    def __init__(self, job: Message) -> None:
-        self.rank: int = job["rank"]
-        self.world_size: int = job["world_size"]
-        self.device = join(job)
+    def __init__(self, assignment: Assignment) -> None:
+        self.rank, self.world_size = assignment.rank, assignment.world_size
+        self.device = join(assignment)
 
     def zeros(self, elements: int) -> torch.Tensor:
         """Room for a result."""
@@ -46,18 +46,20 @@ class Worker:
         """What the contributions of these ranks add up to."""
         return self.pattern(elements, 0) * len(ranks) + sum(ranks)
 
-    def time(self, command: Message) -> Message:
+    def time(self, command: Command) -> Timed:
         """Mean time in seconds of an operation on this rank, over `times` of them, and whether the last was right."""
-        operation, last, is_right = COLLECTIVES[command["collective"]](self, command["elements"])
+        if not isinstance(command, TimeCollective):
+            raise TypeError(f"a member that times collectives cannot carry out {command}")
+        operation, last, is_right = COLLECTIVES[command.collective](self, command.elements)
         dist.barrier(device_ids=indices(self.device))
         finish(self.device)
         began = time.perf_counter()
-        for _ in range(command["times"] - 1):
+        for _ in range(command.times - 1):
             operation()
         last()
         finish(self.device)
-        seconds = (time.perf_counter() - began) / command["times"]
-        return {"event": "timed", "seconds": seconds, "right": is_right()}
+        seconds = (time.perf_counter() - began) / command.times
+        return Timed(seconds, is_right())
 
 
 def all_reduce(worker: Worker, elements: int) -> Collective:
@@ -162,15 +164,15 @@ COLLECTIVES: dict[str, Callable[[Worker, int], Collective]] = {
 }
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
-    channel = Channel(control, rank)
-    job = channel.receive()
-    if why := why_not(job):
-        channel.refuse(why)
-    worker = Worker(job)
-    channel.send({"event": "ready", "versions": versions(job)})
-    serve(channel, {"time": worker.time})
+def main(address: str, rank: int) -> None:
+    """Serve the supervisor at `address` as `rank` until it says stop."""
+    control = Control(address, rank)
+    assignment = control.assignment()
+    if why := why_not(assignment):
+        control.refuse(why)
+    worker = Worker(assignment)
+    control.send(Ready(versions(assignment)))
+    serve(control, worker.time)
 
 
 if __name__ == "__main__":

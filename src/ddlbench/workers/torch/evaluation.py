@@ -6,13 +6,13 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from ddlbench.protocol.messages import TestResult
 from ddlbench.workers.common.batches import Batches
-from ddlbench.workers.common.channel import Message
 from ddlbench.workers.torch.models import dump
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, batches: Batches, device: torch.device) -> Message:
+def evaluate(model: nn.Module, batches: Batches, device: torch.device) -> TestResult:
     """Mean negative log-likelihood and accuracy over the test images, as many at a time as are in a step: they fit."""
     model.eval()
     loss, right, total = 0.0, 0, 0
@@ -23,7 +23,7 @@ def evaluate(model: nn.Module, batches: Batches, device: torch.device) -> Messag
         right += int((outputs.argmax(1) == labels).sum())
         total += len(labels)
     model.train()
-    return {"test_loss": loss / total, "test_accuracy_percent": 100 * right / total}
+    return TestResult(loss / total, 100 * right / total)
 
 
 def fingerprint(model: nn.Module) -> str:

@@ -4,15 +4,15 @@ import os
 
 import torch
 
-from ddlbench.workers.common.channel import Message
+from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu, shared_memory_bytes
 
 CPU = torch.device("cpu")
 
 
-def why_not(job: Message) -> str | None:
-    """Why this member cannot compute on what its job says; None where it can."""
-    if not on_gpu(job):
+def why_not(assignment: Assignment) -> str | None:
+    """Why this member cannot compute on what its assignment says; None where it can."""
+    if not on_gpu(assignment):
         return None
     if torch.version.cuda is None:
         return not_built_for_gpus("PyTorch", torch.__version__, "torch")
@@ -22,13 +22,13 @@ def why_not(job: Message) -> str | None:
     return None
 
 
-def device_of(job: Message) -> torch.device:
+def device_of(assignment: Assignment) -> torch.device:
     """What this member computes on; a GPU that it shares it fills no further than its share."""
-    if not on_gpu(job):
+    if not on_gpu(assignment):
         return CPU
     device = torch.device("cuda", 0)  # the only one that it sees, or the first that a scheduler gave it
     torch.cuda.set_device(device)
-    if limit := shared_memory_bytes(job):
+    if limit := shared_memory_bytes(assignment):
         total = torch.cuda.get_device_properties(device).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total), device)
     return device
@@ -46,10 +46,10 @@ def release() -> None:
         torch.cuda.empty_cache()
 
 
-def versions(job: Message) -> dict[str, str]:
+def versions(assignment: Assignment) -> dict[str, str]:
     """PyTorch's version, and on a GPU those of the libraries that it computes with there."""
     found = {"torch": torch.__version__}
-    if on_gpu(job):
+    if on_gpu(assignment):
         found |= {
             "cuda": str(torch.version.cuda),
             "cudnn": str(torch.backends.cudnn.version()),

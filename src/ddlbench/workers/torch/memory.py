@@ -8,20 +8,20 @@ from functools import cache
 import torch
 from torch.nn.functional import cross_entropy
 
-from ddlbench.workers.common.channel import Message
+from ddlbench.protocol.messages import Shape, TrainingPoint
 from ddlbench.workers.common.memory import refuse
 from ddlbench.workers.torch.gpu import release
 from ddlbench.workers.torch.models import MODELS
 
 
-def refuse_what_cannot_fit(point: Message, world_size: int) -> None:
+def refuse_what_cannot_fit(point: TrainingPoint, world_size: int) -> None:
     """Raise MemoryError where the backward pass alone would need more than this process may have.
 
     To find that out by trying would fill the memory first: seconds for each gigabyte on some virtual machines.
     """
     if resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
         return
-    kept = kept_bytes(point["model"], tuple(point["image_shape"]), point["batch_size"] // world_size)
+    kept = kept_bytes(*point.key, point.batch_size // world_size)
     refuse(kept, "what a step keeps for its backward pass is")
 
 
@@ -40,7 +40,7 @@ def fits(attempt: Callable[[], None]) -> bool:
 
 
 @cache
-def kept_bytes(name: str, shape: tuple[int, ...], images: int) -> int:
+def kept_bytes(name: str, shape: Shape, images: int) -> int:
     """What autograd keeps of a forward pass, found on tensors that have a shape and no content."""
     height, width, channels = shape
     kept: dict[int, torch.UntypedStorage] = {}
@@ -51,7 +51,7 @@ def kept_bytes(name: str, shape: tuple[int, ...], images: int) -> int:
         return tensor
 
     with torch.device("meta"), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model = MODELS[name](shape)  # type: ignore[arg-type]
+        model = MODELS[name](shape)
         outputs = model(torch.empty(images, channels, height, width))
         cross_entropy(outputs, torch.empty(images, dtype=torch.int64))
     return sum(storage.nbytes() for storage in kept.values())

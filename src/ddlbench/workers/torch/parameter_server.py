@@ -11,15 +11,15 @@ while an answer is on its way is seen in part, as in Hogwild.
 On GPUs workers compute there, and the server on its host: gradients are copied to the worker's host before they are
 pushed, and parameters from there when they have come; both counts as communication.
 
-It is told what to do over the control socket (see `channel`), as `torch_worker` is. A member of the RPC group cannot
-make new connections; so `connect` is for a new group only.
+It is told what to do over the control socket (see `protocol.messages`), as `ring_allreduce` is. A member of
+the RPC group cannot make new connections; so `connect` is for a new group only.
 """
 
 import os
 import sys
 import threading
 import time
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -28,8 +28,20 @@ from torch.distributed import rpc
 from torch.futures import Future
 from torch.nn.functional import cross_entropy
 
+from ddlbench.protocol.messages import (
+    Assignment,
+    Conclude,
+    Concluded,
+    Connect,
+    Connected,
+    Prepare,
+    Prepared,
+    Shape,
+    Train,
+    Trained,
+    TrainingPoint,
+)
 from ddlbench.workers.common.architectures import initial
-from ddlbench.workers.common.channel import Message
 from ddlbench.workers.common.listener import await_listener, await_running
 from ddlbench.workers.common.memory import refuse
 from ddlbench.workers.common.pace import Pace
@@ -49,52 +61,51 @@ class Server:
 
     here: ClassVar["Server"]  # whom the calls that reach this process are for
 
-    def __init__(self, job: Message) -> None:
-        self.workers: int = job["world_size"]
-        self.awaited = self.workers if job["strategy"] == "parameter_server_sync" else 1
-        self.pace = Pace(job["core_share"])
-        self.timeout_s: float = job["timeout_s"]
+    def __init__(self, assignment: Assignment) -> None:
+        self.workers = assignment.world_size
+        self.awaited = self.workers if assignment.strategy == "parameter_server_sync" else 1
+        self.pace = Pace(assignment.core_share)
+        self.timeout_s = assignment.timeout_s
         self.updating = threading.Lock()
         self.trainings = 0
         self.begun = threading.Condition()
 
-    def connect(self, _: Message) -> Message:
+    def connect(self, command: Connect) -> Connected:
         """Nothing is to be done: the workers call."""
-        return {"event": "connected"}
+        return Connected()
 
-    def prepare(self, command: Message) -> Message:
+    def prepare(self, command: Prepare) -> Prepared:
         """Take a point's model and optimizer, unless memory is too small for what the workers will send."""
-        self.point, self.seed = command["point"], command["seed"]
-        return {"event": "prepared", "fits": fits(self.take_point)}
+        self.point, self.seed = command.point, command.seed
+        return Prepared(fits(self.take_point))
 
     def take_point(self) -> None:
         """Make model and optimizer."""
-        shape = tuple(self.point["image_shape"])
-        self.model = MODELS[self.point["model"]](shape)  # type: ignore[arg-type]
+        self.model = MODELS[self.point.model](self.point.image_shape)
         self.parameters = list(self.model.parameters())
         size = sum(each.nbytes for each in self.parameters)
-        refuse(size * (1 + bool(self.point["momentum"]) + self.workers), "parameters and gradients are")
+        refuse(size * (1 + bool(self.point.momentum) + self.workers), "parameters and gradients are")
         self.optimizer = torch.optim.SGD(
-            self.parameters, lr=self.point["learning_rate"], momentum=self.point["momentum"]
+            self.parameters, lr=self.point.learning_rate, momentum=self.point.momentum
         )
         self.start_again()
 
     def start_again(self) -> None:
         """Set parameters and optimizer to what the seed says."""
-        load(self.model, initial(self.point["model"], tuple(self.point["image_shape"]), self.seed))
+        load(self.model, initial(*self.point.key, self.seed))
         self.optimizer.state.clear()
         self.optimizer.zero_grad()
         self.pushed = 0
         self.updated: Future[list[torch.Tensor]] = Future()
 
-    def train(self, command: Message) -> Message:
+    def train(self, command: Train) -> Trained:
         """Let the workers begin, with fresh parameters if asked."""
-        if command["from_fresh"]:
+        if command.from_fresh:
             self.start_again()
         with self.begun:
             self.trainings += 1
             self.begun.notify_all()
-        return {"event": "trained", "step_times_ms": []}
+        return Trained()
 
     def await_training(self, number: int) -> None:
         """Wait until the supervisor has said the same to the server as to the worker who asks."""
@@ -123,9 +134,9 @@ class Server:
         """The parameters as they are."""
         return [each.detach() for each in self.parameters]
 
-    def conclude(self, _: Message) -> Message:
+    def conclude(self, command: Conclude) -> Concluded:
         """Hash the parameters."""
-        return {"event": "concluded", "parameters_sha256": fingerprint(self.model)}
+        return Concluded(fingerprint(self.model))
 
 
 def await_training(number: int) -> None:
@@ -152,37 +163,37 @@ def echo(data: torch.Tensor) -> torch.Tensor:
 class Worker:
     """Computes gradients of its share of each batch."""
 
-    def __init__(self, job: Message) -> None:
-        self.job = job
-        self.is_synchronous = job["strategy"] == "parameter_server_sync"
-        self.pace = Pace(job["core_share"])
-        self.device = device_of(job)
-        self.models: dict[tuple[str, Any], nn.Module] = {}
+    def __init__(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+        self.is_synchronous = assignment.strategy == "parameter_server_sync"
+        self.pace = Pace(assignment.core_share)
+        self.device = device_of(assignment)
+        self.models: dict[tuple[str, Shape], nn.Module] = {}
         self.trainings = 0
 
-    def connect(self, command: Message) -> Message:
+    def connect(self, command: Connect) -> Connected:
         """Make the models, and let TCP's windows grow to what they need: on a slow link that would take many steps."""
         self.models = {
-            (name, tuple(shape)): MODELS[name](tuple(shape)).to(self.device)
-            for name, shape in command["models"]
+            (each.model, each.image_shape): MODELS[each.model](each.image_shape).to(self.device)
+            for each in command.models
         }
         largest = max(sum(each.numel() for each in model.parameters()) for model in self.models.values())
         for _ in range(_WIDENING):
             rpc.rpc_sync(SERVER, echo, args=(torch.zeros(largest),))
-        return {"event": "connected"}
+        return Connected()
 
-    def prepare(self, command: Message) -> Message:
+    def prepare(self, command: Prepare) -> Prepared:
         """Take a point; a step of it without the server warms caches and tells whether it fits into memory."""
-        return prepared(lambda: self.take_point(command["point"], command["seed"]))
+        return prepared(lambda: self.take_point(command.point, command.seed))
 
-    def take_point(self, point: Message, seed: int) -> nn.Module:
+    def take_point(self, point: TrainingPoint, seed: int) -> nn.Module:
         """Take its model and batches, and try a step."""
         if self.device.type == "cpu":
-            refuse_what_cannot_fit(point, self.job["world_size"])
-        self.model = self.models[point["model"], tuple(point["image_shape"])]
-        self.share = Share(self.job, point, seed, self.model, self.device)
+            refuse_what_cannot_fit(point, self.assignment.world_size)
+        self.model = self.models[point.key]
+        self.share = Share(self.assignment, point, seed, self.model, self.device)
         # The server adds up, which makes the mean over the whole batch; alone, a worker's gradients are its own mean.
-        self.weight = self.share.size / point["batch_size"] if self.is_synchronous else 1.0
+        self.weight = self.share.size / point.batch_size if self.is_synchronous else 1.0
         self.share.start_again()
         try:
             self.forward().backward()
@@ -191,16 +202,16 @@ class Worker:
             self.model.zero_grad()
         return self.model
 
-    def train(self, command: Message) -> Message:
+    def train(self, command: Train) -> Trained:
         """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
-        if command["from_fresh"]:
+        if command.from_fresh:
             self.share.start_again()
         self.trainings += 1
         rpc.rpc_sync(SERVER, await_training, args=(self.trainings,))
         loss = torch.tensor(float("nan"))
         marks: list[tuple[float, ...]] = []
         self.pace.begin()
-        for _ in range(command["steps"]):
+        for _ in range(command.steps):
             started = time.perf_counter()
             loss = self.forward()
             finish(self.device)
@@ -213,15 +224,10 @@ class Worker:
             finish(self.device)
             marks.append((started, forward, backward, time.perf_counter()))
         times_ms = np.diff(marks) * 1e3
-        forward_ms, backward_ms, communication_ms = times_ms.mean(axis=0)
-        return {
-            "event": "trained",
-            "step_times_ms": [times_ms.sum(axis=1).tolist()],
-            "train_loss": loss.item(),
-            "forward_ms": forward_ms,
-            "backward_ms": backward_ms,
-            "communication_ms": communication_ms,
-        }
+        forward_ms, backward_ms, communication_ms = times_ms.mean(axis=0).tolist()
+        return Trained(
+            [times_ms.sum(axis=1).tolist()], loss.item(), forward_ms, backward_ms, communication_ms
+        )
 
     def forward(self) -> torch.Tensor:
         """The loss of this worker's share of the next batch."""
@@ -240,34 +246,36 @@ class Worker:
         for parameter, of_server in zip(self.model.parameters(), pulled, strict=True):
             parameter.copy_(of_server)
 
-    def conclude(self, command: Message) -> Message:
+    def conclude(self, command: Conclude) -> Concluded:
         """Hash the last step's parameters; worker 0 pulls them as they are now, and tests and saves them if asked."""
-        concluded = {"event": "concluded", "parameters_sha256": fingerprint(self.model)}
-        if self.job["index"] == 0:
+        hashed, tested = fingerprint(self.model), None
+        if self.assignment.index == 0:
             self.take_parameters(rpc.rpc_sync(SERVER, pull))
-            concluded |= self.share.examine(command)
-        return concluded
+            tested = self.share.examine(command)
+        return Concluded(hashed, tested)
 
 
-def join(job: Message) -> None:
+def join(assignment: Assignment) -> None:
     """Join the RPC group, whose first member is the server.
 
     Shared memory and the reading of another process's memory, which TensorPipe prefers, would go around the links. And
     where its interface does not run yet, it would take the loopback instead, on which no other host reaches it.
     """
-    torch.set_num_threads(job["threads"])
-    await_running(os.environ["TP_SOCKET_IFNAME"], job["timeout_s"])
-    (address,) = job["cluster"][SERVER]
-    is_server = job["role"] == SERVER
+    torch.set_num_threads(assignment.threads)
+    await_running(os.environ["TP_SOCKET_IFNAME"], assignment.timeout_s)
+    (address,) = assignment.cluster[SERVER]
+    is_server = assignment.role == SERVER
     if not is_server:
-        await_listener(address, job["timeout_s"])
+        await_listener(address, assignment.timeout_s)
     rpc.init_rpc(
-        SERVER if is_server else f"worker{job['index']}",
-        rank=0 if is_server else job["index"] + 1,
-        world_size=job["world_size"] + 1,
+        SERVER if is_server else f"worker{assignment.index}",
+        rank=0 if is_server else assignment.index + 1,
+        world_size=assignment.world_size + 1,
         rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
-            num_worker_threads=job["world_size"] if is_server else 1,  # a worker waits for each of its calls
-            rpc_timeout=job["timeout_s"],
+            num_worker_threads=assignment.world_size
+            if is_server
+            else 1,  # a worker waits for each of its calls
+            rpc_timeout=assignment.timeout_s,
             init_method=f"tcp://{address}",
             _transports=["uv"],
             _channels=["basic"],
@@ -275,20 +283,20 @@ def join(job: Message) -> None:
     )
 
 
-def member_of(job: Message) -> Server | Worker:
+def member_of(assignment: Assignment) -> Server | Worker:
     """What its role makes this process, which has then joined the group."""
     member: Server | Worker
-    if job["role"] == SERVER:
-        member = Server.here = Server(job)
+    if assignment.role == SERVER:
+        member = Server.here = Server(assignment)
     else:
-        member = Worker(job)
-    join(job)
+        member = Worker(assignment)
+    join(assignment)
     return member
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
-    work(control, rank, member_of, versions, reconnects=False, why_not=why_not)
+def main(address: str, rank: int) -> None:
+    """Serve the supervisor at `address` as `rank` until it says stop."""
+    work(address, rank, member_of, versions, reconnects=False, why_not=why_not)
 
 
 if __name__ == "__main__":

@@ -5,23 +5,23 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from ddlbench.workers.common.channel import Message
+from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.listener import await_listener
 from ddlbench.workers.torch.gpu import device_of
 
 
-def join(job: Message) -> torch.device:
-    """Join the process group that the job names; returns the device that this rank computes on."""
-    device = device_of(job)
-    torch.set_num_threads(job["threads"])
-    if job["rank"] > 0:
-        await_listener(job["rendezvous"], job["timeout_s"])
+def join(assignment: Assignment) -> torch.device:
+    """Join the process group of the assignment; returns the device that this rank computes on."""
+    device = device_of(assignment)
+    torch.set_num_threads(assignment.threads)
+    if assignment.rank > 0:
+        await_listener(assignment.rendezvous, assignment.timeout_s)
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
-        init_method=f"tcp://{job['rendezvous']}",
-        rank=job["rank"],
-        world_size=job["world_size"],
-        timeout=timedelta(seconds=job["timeout_s"]),
+        init_method=f"tcp://{assignment.rendezvous}",
+        rank=assignment.rank,
+        world_size=assignment.world_size,
+        timeout=timedelta(seconds=assignment.timeout_s),
     )
     return device
 

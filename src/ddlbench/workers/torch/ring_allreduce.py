@@ -2,7 +2,7 @@
 
     python -m ddlbench.workers.torch.ring_allreduce CONTROL_SOCKET RANK
 
-It is told what to do over the control socket (see `channel`):
+It is told what to do over the control socket (see `protocol.messages`):
     connect  make new connections, and the DDP models on them, while the links are open
     prepare  take a point: fresh parameters, its batches; a step without communication shows whether it fits
     train    some steps, each timed
@@ -24,7 +24,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from ddlbench.workers.common.channel import Message
+from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Shape, Trained, TrainingPoint
 from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work
 from ddlbench.workers.torch.gpu import finish, versions, why_not
@@ -37,15 +37,15 @@ from ddlbench.workers.torch.training import RingWorker, Share
 class Point:
     """What is measured now: a model with fresh parameters, and the batches of this rank."""
 
-    def __init__(self, worker: "Worker", point: Message, seed: int) -> None:
+    def __init__(self, worker: "Worker", point: TrainingPoint, seed: int) -> None:
         self.worker = worker
-        self.model = worker.model(point["model"], tuple(point["image_shape"]))
+        self.model = worker.model(*point.key)
         self.optimizer = torch.optim.SGD(
-            self.model.parameters(), lr=point["learning_rate"], momentum=point["momentum"]
+            self.model.parameters(), lr=point.learning_rate, momentum=point.momentum
         )
-        self.share = Share(worker.job, point, seed, self.model.module, worker.device)
+        self.share = Share(worker.assignment, point, seed, self.model.module, worker.device)
         # DDP averages over ranks; where shares differ by one image, this keeps the mean over the whole batch.
-        self.weight = self.share.size * worker.job["world_size"] / point["batch_size"]
+        self.weight = self.share.size * worker.assignment.world_size / point.batch_size
         self.start_again()  # the trial trains from here; a measurement starts again
 
     def start_again(self) -> None:
@@ -64,7 +64,7 @@ class Point:
         self.optimizer.step()
         return loss
 
-    def train(self, steps: int) -> Message:
+    def train(self, steps: int) -> Trained:
         """Time `steps` steps, each from its start to its end on this rank, in milliseconds of wall clock."""
         step_times_ms: list[float] = []
         splits: dict[str, list[float]] = {"forward_ms": [], "backward_ms": [], "communication_ms": []}
@@ -78,11 +78,8 @@ class Point:
             step_times_ms.append((time.perf_counter() - started) * 1e3)
             for name, value in self.split_of_last_step().items():
                 splits[name].append(value)
-        return {
-            "step_times_ms": [step_times_ms],
-            "train_loss": loss.item(),
-            **{name: sum(values) / len(values) if values else None for name, values in splits.items()},
-        }
+        means = {name: sum(values) / len(values) if values else None for name, values in splits.items()}
+        return Trained([step_times_ms], loss.item(), **means)
 
     def split_of_last_step(self) -> dict[str, float]:
         """How DDP's own timers divide the step; communication overlaps with the backward pass."""
@@ -127,27 +124,27 @@ class Reduction:
 class Worker(RingWorker):
     """One rank of the worker group."""
 
-    def __init__(self, job: Message) -> None:
-        super().__init__(job)
+    def __init__(self, assignment: Assignment) -> None:
+        super().__init__(assignment)
         self.group: dist.ProcessGroup | None = None
-        self.models: dict[tuple[str, tuple[int, ...]], DistributedDataParallel] = {}
+        self.models: dict[tuple[str, Shape], DistributedDataParallel] = {}
         self.reductions: dict[nn.Module, Reduction] = {}
-        self.pace = Pace(job["core_share"])
-        self.timeout = timedelta(seconds=job["timeout_s"])
-        self.device = join(job)
+        self.pace = Pace(assignment.core_share)
+        self.timeout = timedelta(seconds=assignment.timeout_s)
+        self.device = join(assignment)
 
-    def model(self, name: str, shape: tuple[int, ...]) -> DistributedDataParallel:
+    def model(self, name: str, shape: Shape) -> DistributedDataParallel:
         """The DDP model of that name; it is made once a connection, and two steps settle its buckets."""
         if (name, shape) not in self.models:
             model = DistributedDataParallel(
-                MODELS[name](shape).to(self.device),  # type: ignore[arg-type]
+                MODELS[name](shape).to(self.device),
                 device_ids=indices(self.device),
                 process_group=self.group,
                 broadcast_buffers=False,  # each rank's running statistics are its own, and off the wire
             )
             model._set_ddp_runtime_logging_sample_rate(1)
             assert self.group is not None
-            reduction = Reduction(self.job["strategy"], self.group, self.pace)
+            reduction = Reduction(self.assignment.strategy, self.group, self.pace)
             if reduction.compression or self.pace.core_share < 1:
                 model.register_comm_hook(None, reduction.reduce)
             self.reductions[model] = reduction
@@ -158,18 +155,18 @@ class Worker(RingWorker):
             self.models[name, shape] = model
         return self.models[name, shape]
 
-    def connect(self, command: Message) -> Message:
-        """Replace all connections, and make the models that will be measured on them: [name, image shape] each."""
+    def connect(self, command: Connect) -> Connected:
+        """Replace all connections, and make the models that will be measured on them."""
         self.point = None
         self.models, self.reductions = {}, {}
         gc.collect()
         if self.group is not None:
             dist.destroy_process_group(self.group)
         self.group = dist.new_group(timeout=self.timeout, device_id=accelerator(self.device))
-        for name, shape in command["models"]:
-            self.model(name, tuple(shape))
+        for each in command.models:
+            self.model(each.model, each.image_shape)
         self.widen()
-        return {"event": "connected"}
+        return Connected()
 
     def widen(self) -> None:
         """Let TCP's windows grow to what training needs: on a slow link that would take them many steps."""
@@ -178,11 +175,11 @@ class Worker(RingWorker):
             dist.all_reduce(torch.zeros(4 * largest, device=self.device), group=self.group)
         finish(self.device)
 
-    def take_point(self, command: Message) -> nn.Module:
+    def take_point(self, command: Prepare) -> nn.Module:
         """Take a point and try a step of it."""
         if self.device.type == "cpu":
-            refuse_what_cannot_fit(command["point"], self.job["world_size"])
-        point = Point(self, command["point"], command["seed"])
+            refuse_what_cannot_fit(command.point, self.assignment.world_size)
+        point = Point(self, command.point, command.seed)
         try:
             with point.model.no_sync():
                 point.step()
@@ -192,9 +189,9 @@ class Worker(RingWorker):
         return point.model
 
 
-def main(control: str, rank: int) -> None:
-    """Serve the supervisor at `control` as `rank` until it says stop."""
-    work(control, rank, Worker, versions, reconnects=True, why_not=why_not)
+def main(address: str, rank: int) -> None:
+    """Serve the supervisor at `address` as `rank` until it says stop."""
+    work(address, rank, Worker, versions, reconnects=True, why_not=why_not)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+"""What a worker group needs of its hosts: emulated ones, this machine's loopback, or nodes of a cluster."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from ddlbench.launch.control_socket import ControlSocket
+from ddlbench.launch.starter import Starter
+from ddlbench.network.hosts import Host
+from ddlbench.network.star import Star
+from ddlbench.protocol.agent_messages import Sampling
+from ddlbench.protocol.messages import Hello
+from ddlbench.system.clock import Clock
+from ddlbench.telemetry.telemetry import RunTelemetry, Watched
+
+
+class Hosts(Protocol):
+    """The hosts of one worker group after another.
+
+    Attributes:
+        hosts: what each is.
+        addresses: of the hosts, as the members reach them.
+        namespaces: network namespaces, by descriptor (None: that of the supervisor, or another machine's).
+        ports: of each host, the first of those that its members listen at; empty: the usual ones.
+        facts: of each host, for the records.
+        star: the emulated network, if there is one.
+        provenance: what a record says of the hosts besides.
+    """
+
+    @property
+    def hosts(self) -> Sequence[Host]: ...
+
+    @property
+    def addresses(self) -> Sequence[str]: ...
+
+    @property
+    def namespaces(self) -> Sequence[int | None]: ...
+
+    @property
+    def ports(self) -> Sequence[int]: ...
+
+    @property
+    def facts(self) -> Sequence[Mapping[str, object]]: ...
+
+    @property
+    def star(self) -> Star | None: ...
+
+    @property
+    def provenance(self) -> Mapping[str, object]: ...
+
+    def starter(self, runtime: str) -> Starter:
+        """What starts members in a runtime; the caller closes it."""
+
+    def control_socket(self) -> ControlSocket[Hello]:
+        """Where members connect."""
+
+    def check(self) -> None:
+        """Raise DdlbenchError if something that the hosts need is not there any more."""
+
+    def sampled(
+        self, watched: Sequence[Watched], sampling: Sampling, clock: Clock
+    ) -> AbstractContextManager[RunTelemetry]:
+        """Watch the hosts for the length of a `with`."""

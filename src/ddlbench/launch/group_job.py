@@ -1,0 +1,72 @@
+"""What a worker group on its hosts is made from: the driver writes it, the supervisor and node agents read it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from ddlbench.environments.materials import BARE
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
+from ddlbench.launch.container_starter import Contained
+from ddlbench.launch.group_member import Timeouts
+from ddlbench.launch.roles import Member
+from ddlbench.network.hosts import Placement
+
+Fabric = Literal["emulated", "loopback", "ethernet", "infiniband"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupJob:
+    """A worker group and its hosts.
+
+    Attributes:
+        run: the id of its run; it labels containers.
+        worker: what trains, a name of `workers.modules.MODULES`.
+        strategy: how gradients meet, for workers that know several.
+        devices: `cpu` or `gpu`.
+        interfaces: which interface carries a fabric, where the configuration names one.
+        congestion_control: of emulated hosts.
+        sites: how many the hosts are divided among.
+        placement: which share of this machine each host gets.
+        members: the processes of the group, by rank.
+        runtime: in which the group starts.
+        environments: what it runs in, by runtime.
+        datasets: files by name and image shape.
+        readable: folders that workers in containers read.
+        inherited: the driver's environment variables.
+        logs: a folder.
+        facts: of this machine, for the records.
+        framework_timeout_s: for frameworks' own waiting (None: what the phases' time-outs give).
+    """
+
+    run: str
+    worker: str
+    strategy: str = ""
+    devices: Literal["cpu", "gpu"] = "cpu"
+    fabric: Fabric
+    interfaces: Mapping[str, str | None] = field(default_factory=dict)
+    congestion_control: str = "cubic"
+    sites: int = 1
+    placement: Placement
+    members: Sequence[Member]
+    runtime: str = BARE
+    environments: Mapping[str, RuntimeEnvironment]
+    datasets: Mapping[str, str] = field(default_factory=dict)
+    readable: Sequence[str] = ()
+    timeouts: Timeouts
+    inherited: Mapping[str, str]
+    logs: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+    framework_timeout_s: float | None = None
+
+    @property
+    def contained(self) -> Contained:
+        """What containers of its workers need."""
+        return Contained(self.run, self.readable, self.logs, self.devices == "gpu", self.inherited)
+
+
+def fabric_of(name: str) -> Fabric:
+    """The fabric of that name."""
+    for fabric in get_args(Fabric):
+        if fabric == name:
+            return fabric  # type: ignore[no-any-return]
+    raise ValueError(f"{name} is no fabric")

@@ -1,0 +1,120 @@
+"""The members of a worker group as their supervisor has them: where each starts, its process, and what became of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import tail
+from ddlbench.launch.fork_starter import namespace_path
+from ddlbench.launch.starter import Process
+from ddlbench.network.hosts import Host
+from ddlbench.protocol.channel import LineChannel
+from ddlbench.protocol.messages import StartMember
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long a phase may last, in seconds, and how long a worker may be silent."""
+
+    launch_s: float
+    prepare_s: float
+    step_s: float
+    heartbeat_s: float
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where a member starts.
+
+    Attributes:
+        host: the host that it belongs to.
+        namespace: that host's network namespace, by descriptor (None: ours).
+        log: takes what it prints.
+        role: what it is in the group.
+        variables: environment variables that it has and the others of its host have not.
+    """
+
+    host: Host
+    namespace: int | None
+    log: Path
+    role: str = "worker"
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What has become of a member that was told to do something.
+
+    Attributes:
+        name: of the member.
+        after_s: the time until then.
+        reply: what it replied, if it did.
+        ended: how it ended, if it did (`SIGKILL`, `status 1`).
+        said: the end of its log, if it ended.
+    """
+
+    name: str
+    after_s: float
+    reply: object = None
+    ended: str | None = None
+    said: str = ""
+
+
+class WorkerFailed(DdlbenchError):
+    """A worker died, went silent or took too long; the group cannot be used any more."""
+
+
+class WorkerRefused(WorkerFailed):
+    """A worker cannot do what its assignment says, and has told why and what to do, for a person."""
+
+
+class LackedMemory(WorkerFailed):
+    """A worker died for want of memory, as its log says; the group cannot be used any more, another one can."""
+
+
+class GroupMember:
+    """One worker: its process, its connection, and when it was last heard."""
+
+    def __init__(self, rank: int, launch: Launch, process: Process) -> None:
+        self.rank = rank
+        self.launch = launch
+        self.process = process
+        self.channel: LineChannel[object] | None = None
+        self.heard = monotonic()
+        self.logged_before = 0
+
+    @property
+    def name(self) -> str:
+        who = f"rank {self.rank}" if self.launch.role == "worker" else f"the {self.launch.role}"
+        return f"{who} on host {self.launch.host.name}"
+
+    def log_tail(self) -> str:
+        """The last lines of its log, indented."""
+        return tail(self.launch.log)
+
+    def begin(self) -> None:
+        """It is told to do something: what it has logged so far does not belong to that."""
+        self.logged_before = self.launch.log.stat().st_size if self.launch.log.exists() else 0
+
+    def logged(self) -> str:
+        """What it has logged since it was told to do something."""
+        log = self.launch.log.read_bytes() if self.launch.log.exists() else b""
+        return log[self.logged_before :].decode(errors="replace")
+
+
+def start_of(rank: int, launch: Launch, control: str) -> StartMember:
+    """What the starter is told of a member."""
+    launch.log.parent.mkdir(parents=True, exist_ok=True)
+    return StartMember(
+        rank=rank,
+        control=control,
+        host=launch.host.name,
+        namespace=namespace_path(launch.namespace),
+        cores=launch.host.cores,
+        memory_bytes=launch.host.memory_bytes,
+        core_share=launch.host.core_share,
+        variables=launch.variables,
+        log=str(launch.log),
+    )

@@ -1,0 +1,1 @@
+"""What supervisor, node agents, samplers and workers send each other; needs the standard library alone."""

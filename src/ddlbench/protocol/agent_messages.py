@@ -1,0 +1,224 @@
+"""All messages between a supervisor and the samplers and node agents that work for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddlbench.protocol.messages import Started, StartMember
+
+# ------------------------------------------------------------------------------------------------- to and from samplers
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What the telemetry of a run is called, how often its hosts are sampled, and where the samples go.
+
+    Attributes:
+        started: of the session, ISO 8601.
+        hertz: samples a second, in the time of the hosts.
+        vcpus: of a host.
+        on_gpus: sample the GPUs too.
+        folder: takes the Parquet files.
+        log: takes what the sampler prints.
+    """
+
+    run: str
+    started: str
+    hertz: float
+    dilation: float
+    vcpus: int
+    on_gpus: bool
+    folder: str
+    log: str
+
+
+@dataclass(frozen=True)
+class WatchedHost:
+    """A host to be sampled.
+
+    Attributes:
+        name: of the host.
+        role: of its first process.
+        namespace: the path of its network namespace (None: it has none of its own).
+        pids: of its processes.
+        has_machine: it is this machine, whose network is its own.
+        gpu: the UUID of its GPU (None: all GPUs are its own).
+    """
+
+    name: str
+    role: str
+    namespace: str | None
+    pids: Sequence[int]
+    has_machine: bool = False
+    gpu: str | None = None
+
+
+@dataclass(frozen=True)
+class SamplerJob:
+    """What a sampler is started with; clock_s: when the session began (`time.monotonic`)."""
+
+    hosts: Sequence[WatchedHost]
+    sampling: Sampling
+    clock_s: float
+
+
+@dataclass(frozen=True)
+class BeginSteps:
+    """The timed steps of a repetition begin."""
+
+    point: str
+    repetition: int
+
+
+@dataclass(frozen=True)
+class EndSteps:
+    """The timed steps have ended; there were `steps` of them."""
+
+    steps: int
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What each host had counted at a moment of the session, by host and counter."""
+
+    time_s: float
+    hosts: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class TelemetryFile:
+    """A part of a run's telemetry."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The files of a repetition's telemetry that are complete, and what each host had counted when its steps ended."""
+
+    end: Edge
+    files: Sequence[TelemetryFile]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Where the telemetry of a repetition's timed steps is, when they were, and what each host counted in a step."""
+
+    files: Sequence[TelemetryFile]
+    begin_s: float
+    end_s: float
+    hosts: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class SamplingCosts:
+    """What sampling has taken: seconds and per cent of one core, passes over the hosts and how long they last."""
+
+    sampler_start_s: float
+    sampler_cpu_s: float
+    sampler_core_percent: float
+    passes: int
+    pass_median_ms: float
+    pass_longest_ms: float
+
+
+# ---------------------------------------------------------------------------------------------- to and from node agents
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentHello:
+    """A node agent's first message: what its node is.
+
+    index: of its task in the srun. interface, address: over which members talk. cores: which it may use. port: the
+    first of those that its members listen at. facts: of the node, for the records.
+    """
+
+    index: int
+    node: str
+    interface: str
+    address: str
+    cores: Sequence[int]
+    port: int
+    facts: Mapping[str, object]
+    token: str | None = None
+
+
+@dataclass(frozen=True)
+class AgentFailed:
+    """A node agent cannot serve; `why` is for a person."""
+
+    node: str
+    why: str
+    token: str | None = None
+
+
+@dataclass(frozen=True)
+class StartOnNode:
+    """Start a member; it must have said hello to the fork server within `within_s`."""
+
+    member: StartMember
+    within_s: float
+
+
+@dataclass(frozen=True)
+class KillMember:
+    """Kill a member by SIGKILL."""
+
+    pid: int
+
+
+@dataclass(frozen=True)
+class CloseStarter:
+    """Start no more members, until `OpenStarter`."""
+
+
+@dataclass(frozen=True)
+class OpenStarter:
+    """Be ready to start members in a runtime."""
+
+    runtime: str
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Sample the node from now on; now_s: the time of the session. role, pids: of the members there."""
+
+    now_s: float
+    role: str
+    pids: Sequence[int]
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class Unwatch:
+    """Write what was sampled, and end the sampler."""
+
+
+@dataclass(frozen=True)
+class MemberEnded:
+    """A member has ended; its exit status, negative for a signal."""
+
+    pid: int
+    status: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """The agent has done what it was told; costs: of sampling, when that has ended."""
+
+    costs: SamplingCosts | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The agent could not do what it was told; `why` is for a person."""
+
+    why: str
+
+
+ToAgent = StartOnNode | KillMember | CloseStarter | OpenStarter | Watch | BeginSteps | EndSteps | Unwatch
+AgentReply = Started | Sampled | Done | Failed
+FROM_SAMPLER = (Edge, Edges, SamplingCosts)
+TO_SAMPLER = (BeginSteps, EndSteps)
+TO_AGENT = (StartOnNode, KillMember, CloseStarter, OpenStarter, Watch, BeginSteps, EndSteps, Unwatch)
+FROM_AGENT = (AgentHello, AgentFailed, Started, Sampled, Done, Failed, MemberEnded)

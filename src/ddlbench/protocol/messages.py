@@ -1,0 +1,254 @@
+"""All messages between a supervisor and the members of its worker group, and to the fork servers that start these.
+
+A supervisor is the process that runs a worker group: the first of a sandbox, or the driver of a SLURM job. Times are in
+the unit that their names end in, and are real time, not divided by the dilation.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Shape = tuple[int, int, int]  # of an image: height, width, channels
+
+# ------------------------------------------------------------------------- to and from the members of a worker group
+
+
+@dataclass(frozen=True)
+class GpuShare:
+    """A worker's GPU: how many workers compute on it, this one included, and how much of its memory is this one's.
+
+    `index` is its place on the PCI bus among those of its machine, from 0, as NVML and CUDA's PCI_BUS_ID have it.
+    """
+
+    index: int
+    uuid: str
+    name: str
+    workers: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Hello:
+    """A member's first message: it is there."""
+
+    rank: int
+    pid: int
+    token: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """What a member is, in which group: the supervisor's first message.
+
+    Attributes:
+        role: `worker`, or that of a process beside the workers.
+        index: which one of its role, from 0.
+        world_size: the number of workers.
+        core_share: the share of its cores that is its host's.
+        address: of its host.
+        cluster: `address:port` of each process, by role.
+        rendezvous: that of the first worker.
+        timeout_s: for a framework's own waiting.
+        datasets: files by name and image shape (`digits-28x28x1`).
+        gpu: None on a CPU, and if the worker finds its own.
+    """
+
+    rank: int
+    role: str
+    index: int
+    world_size: int
+    threads: int
+    core_share: float
+    address: str
+    cluster: Mapping[str, Sequence[str]]
+    rendezvous: str
+    timeout_s: float
+    devices: str
+    dilation: float
+    strategy: str
+    datasets: Mapping[str, str]
+    gpu: GpuShare | None = None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A member has its assignment and can take commands.
+
+    Attributes:
+        versions: of the libraries that it computes with.
+        reconnects: `Connect` replaces its connections; else only a new group has new ones.
+        slice_ms: how long the scheduler lets it keep a core (None: the kernel does not tell).
+    """
+
+    versions: Mapping[str, str]
+    reconnects: bool = False
+    slice_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Alive:
+    """A member's heartbeat."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A member cannot do what its assignment says; `why` is for a person, with what to do."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """A model of the catalogue, for images of a shape."""
+
+    model: str
+    image_shape: Shape
+
+
+@dataclass(frozen=True)
+class TrainingPoint:
+    """What a worker must know of a point; batch_size is that of all workers together."""
+
+    model: str
+    image_shape: Shape
+    dataset: str
+    batch_size: int
+    learning_rate: float
+    momentum: float
+
+    @property
+    def key(self) -> tuple[str, Shape]:
+        """The model and the shape of its images."""
+        return self.model, self.image_shape
+
+
+@dataclass(frozen=True)
+class Connect:
+    """Make connections, and these models on them, while the links are open."""
+
+    models: Sequence[ModelShape]
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Take a point with fresh parameters, and try a step of it without communication."""
+
+    point: TrainingPoint
+    seed: int
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train some steps, each timed; from_fresh: first set everything to what the seed says."""
+
+    steps: int
+    from_fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Conclude:
+    """Hash the parameters; one member tests them (`evaluate`) and saves them to a file (`save_to`)."""
+
+    evaluate: bool
+    save_to: str | None = None
+
+
+@dataclass(frozen=True)
+class TimeCollective:
+    """Time a collective, `times` in a row."""
+
+    collective: str
+    elements: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End."""
+
+
+@dataclass(frozen=True)
+class Connected:
+    """Connections and models are made."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """fits: whether a step fits into the member's memory. parameter_count: of the model, if the member has it."""
+
+    fits: bool
+    parameter_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Step times of each worker that this member reports for: itself, all of them, or none.
+
+    The parts of a step are means over the steps; None: this framework does not tell them.
+    """
+
+    step_times_ms: Sequence[Sequence[float]] = ()
+    train_loss: float | None = None
+    forward_ms: float | None = None
+    backward_ms: float | None = None
+    communication_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """Mean negative log-likelihood and accuracy over the test images."""
+
+    __test__ = False  # not pytest's
+
+    loss: float
+    accuracy_percent: float
+
+
+@dataclass(frozen=True)
+class Concluded:
+    """parameters_sha256: of the member's parameters, if it has any. test: if it was the one to test them."""
+
+    parameters_sha256: str | None = None
+    test: TestResult | None = None
+
+
+@dataclass(frozen=True)
+class Timed:
+    """seconds: of one collective on this rank, mean over the times. right: whether the last one's result was."""
+
+    seconds: float
+    right: bool
+
+
+Command = Connect | Prepare | Train | Conclude | TimeCollective | Stop
+Reply = Connected | Prepared | Trained | Concluded | Timed
+FromMember = Hello | Ready | Alive | Refused | Reply
+COMMANDS = (Connect, Prepare, Train, Conclude, TimeCollective, Stop)
+FROM_MEMBER = (Hello, Ready, Alive, Refused, Connected, Prepared, Trained, Concluded, Timed)
+
+# --------------------------------------------------------------------------------------------- to and from fork servers
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartMember:
+    """Fork a member, on its host.
+
+    control: the address of its control socket. namespace: the path of its host's network namespace (None: the one that
+    the fork server is in). variables: its own, besides those of all. log: takes what it prints.
+    """
+
+    rank: int
+    control: str
+    host: str
+    namespace: str | None
+    cores: Sequence[int]
+    memory_bytes: int
+    core_share: float
+    variables: Mapping[str, str]
+    log: str
+
+
+@dataclass(frozen=True)
+class Started:
+    """The process id of a member."""
+
+    pid: int

@@ -1,0 +1,60 @@
+"""What the worker group of a run is made from."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ddlbench.environments.materials import Materials, readable
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
+from ddlbench.launch.group_job import GroupJob, fabric_of
+from ddlbench.launch.group_member import Timeouts
+from ddlbench.launch.roles import worker_of
+from ddlbench.network.hosts import Placement
+from ddlbench.plan import Plan, Run
+from ddlbench.protocol.codec import read
+from ddlbench.sweep.placement import members_of
+
+
+def group_job(
+    plan: Plan,
+    run: Run,
+    here: Placement,
+    environments: Mapping[str, RuntimeEnvironment],
+    materials: Materials,
+    datasets: Mapping[str, str],
+    machine: Mapping[str, object],
+    logs: Path,
+) -> GroupJob:
+    """What a run's worker group and its hosts are made from.
+
+    Args:
+        plan: for its settings.
+        run: whose group it is.
+        here: where its hosts are.
+        environments: what it runs in, by runtime; it starts in the first.
+        materials: for the folders that its workers read.
+        datasets: files by name and image shape.
+        machine: facts of this machine.
+        logs: a folder.
+    """
+    point, settings = run.points[0], plan.settings
+    return GroupJob(
+        run=run.id,
+        worker=worker_of(point.framework, point.strategy),
+        strategy=point.strategy,
+        devices="gpu" if point.devices == "gpu" else "cpu",
+        fabric=fabric_of(point.fabric),
+        interfaces=dict(settings["interfaces"]),
+        congestion_control=point.congestion_control,
+        sites=len(point.sites.lans) if point.sites else 1,
+        placement=here,
+        members=members_of(run),
+        runtime=next(iter(environments)),
+        environments=environments,
+        datasets=datasets,
+        readable=readable(settings["datasets"], materials.datasets.values()),
+        timeouts=read(Timeouts, settings["timeouts"]),
+        inherited=dict(os.environ),
+        logs=str(logs.resolve()),
+        facts=machine,
+    )

@@ -1,0 +1,184 @@
+"""What is known about points while a run is prepared: fingerprints, placements, what the store holds."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+from pathlib import Path
+
+from ddlbench.datasets.arrays import check
+from ddlbench.environments.failed_environments import NO_ENVIRONMENT
+from ddlbench.environments.materials import Materials, description_files
+from ddlbench.errors import DdlbenchError
+from ddlbench.measurements import facts, provenance
+from ddlbench.measurements.measure import Measure
+from ddlbench.measurements.record import Record, step_time_ms
+from ddlbench.measurements.statistics import needs_repetition
+from ddlbench.measurements.store import Store, fingerprint
+from ddlbench.network.hosts import Placement
+from ddlbench.plan import Plan, Point, Run, Status, words
+from ddlbench.protocol.codec import read
+from ddlbench.sweep.placement import code_of, placement
+from ddlbench.sweep.session_job import DatasetFile, PointToMeasure
+
+
+@dataclass(frozen=True)
+class ManifestEntry:
+    """A point in the manifest of its run: whether it was measured, or why not, and the files of its measurements."""
+
+    id: str
+    point: Mapping[str, object]
+    fingerprint: str | None
+    status: str
+    reason: str | None
+    measurements: Sequence[str]
+
+
+class Inventory:
+    """What is known about the points of a run, and of those that its worker group can measure too.
+
+    Attributes:
+        facts: of this machine.
+        code: the version of the code that decides what the run measures.
+        environments: by runtime.
+        without: why there is no environment, by runtime.
+        datasets: by name and image shape.
+    """
+
+    def __init__(self, plan: Plan, run: Run, materials: Materials, store: Store) -> None:
+        self.plan = plan
+        self.materials = materials
+        self.store = store
+        self.facts = facts.gather()
+        self.measure = read(Measure, plan.settings["measure"])
+        self.code = provenance.code_version(code_of(run))
+        self.environments, self.without = materials.described()
+        self.datasets = {key: _dataset(key, path) for key, path in materials.datasets.items()}
+        self._fingerprints: dict[tuple[Point, str], str] = {}
+
+    def placement(self, run: Run) -> Placement:
+        """Where the run's hosts lie on this machine."""
+        return placement(self.plan, run)
+
+    def fingerprint(self, point: Point, run: Run) -> str:
+        """What the measurements of the point are kept under."""
+        if (point, run.id) not in self._fingerprints:
+            self._fingerprints[point, run.id] = self._fingerprint(point, run)
+        return self._fingerprints[point, run.id]
+
+    def _fingerprint(self, point: Point, run: Run) -> str:
+        placed = self.placement(run)
+        return fingerprint(
+            point.as_dict(),
+            measure=self.plan.settings["measure"],
+            dilation=placed.dilation,
+            environment_sha256=self.environments[point.runtime].sha256,
+            code_sha256=self.code["sha256"],
+            dataset_sha256=self.datasets[point.dataset_key].sha256,
+            machine=self.facts,
+            gpus=self._gpus(point, placed),
+        )
+
+    def _gpus(self, point: Point, placed: Placement) -> list[str]:
+        """What GPUs determine of a measurement: each worker's, and how many share it; on nodes, those of this one."""
+        if point.devices != "gpu":
+            return []
+        of_workers = [f"{share.name}, {share.workers} on it" for share in placed.gpus]
+        return of_workers or list(self.facts["gpus"] or ["unknown"])
+
+    def status(self, point: Point) -> Status:
+        """Whether the point can be measured, and if not, why not; without its environment or runtime nothing can."""
+        status = self.plan.status(point)
+        without = self.without.get(point.runtime)
+        return Status(NO_ENVIRONMENT, without) if without and not status.reason else status
+
+    def is_pending(self, point: Point, run: Run) -> bool:
+        """Whether the stop rule asks for another repetition of a point that can be measured."""
+        if self.status(point).name != "measurable":
+            return False
+        records = [record for _, record in self.store.measurements(self.fingerprint(point, run))]
+        if any(record["status"] == "does_not_fit" for record in records):
+            return False
+        return needs_repetition(_values(records), self.measure)
+
+    def start_afresh(self, run: Run, when: datetime) -> None:
+        """Leave out, from now on, what was measured of these points before `when`."""
+        for point in run.points:
+            if self.status(point).name == "measurable":
+                self.store.start_afresh(self.fingerprint(point, run), when)
+
+    def entry(self, point: Point, run: Run) -> ManifestEntry:
+        """What the manifest says of a point."""
+        status = self.status(point)
+        if status.name != "measurable":
+            return ManifestEntry(point.id, point.as_dict(), None, status.name, status.reason, [])
+        key = self.fingerprint(point, run)
+        found = self.store.measurements(key)
+        if not found:
+            raise DdlbenchError(f"{words(point)}: nothing was measured")
+        last = found[-1][1]
+        paths = [str(path) for path, record in found if record["status"] == last["status"]]
+        return ManifestEntry(point.id, point.as_dict(), key, last["status"], last["reason"], paths)
+
+    def take_datasets_of(self, wanted: Iterable[Run]) -> None:
+        """Make use of the data sets of other runs too, as far as they lie beside those of this one."""
+        folders = {path.parent for path in self.materials.datasets.values()}
+        keys = {point.dataset_key for run in wanted for point in run.points} - self.datasets.keys()
+        for key, folder in product(sorted(keys), folders):
+            if provenance.sidecar_path(folder / f"{key}.npz").is_file():
+                self.datasets[key] = _dataset(key, folder / f"{key}.npz")
+
+    def can_count(self, run: Run) -> bool:
+        """Whether what is measured of a run is known here: that of other workers is kept under their hashes."""
+        needed = description_files(self.plan.measurable_points(run.id))
+        return (
+            needed.items() <= self.materials.environments.items()
+            and code_of(run).sha256 == self.code["sha256"]
+        )
+
+    def lacking(self, key: str) -> int:
+        return self.measure.min_repetitions - len(self.store.measurements(key))
+
+    def has_measured(self, keys: Iterable[str], since: datetime) -> bool:
+        """Whether anything that is kept under these fingerprints was measured since a moment."""
+        starts = (record["started"] for key in keys for _, record in self.store.measurements(key))
+        return any(datetime.fromisoformat(started) >= since for started in starts)
+
+    def to_measure(self, key: str, point: Point, number: int) -> PointToMeasure:
+        """What a session is told of a point: what the store has of it now.
+
+        Args:
+            key: its fingerprint.
+            point: of the plan.
+            number: among all points of the invocation.
+        """
+        records = [record for _, record in self.store.measurements(key)]
+        last = max((record["repetition"] for record in records), default=-1)
+        return PointToMeasure(
+            point.as_dict(),
+            key,
+            words(point),
+            number,
+            _values(records),
+            last + 1,  # its seed is not used yet
+        )
+
+
+def _values(records: Iterable[Record]) -> list[float]:
+    return [value for record in records if (value := step_time_ms(record)) is not None]
+
+
+def _dataset(key: str, path: Path) -> DatasetFile:
+    """What is known of a data set's file from its sidecar, which it must match."""
+    described = provenance.sidecar_path(path)
+    try:
+        sidecar = json.loads(described.read_text())
+        sha256, train_images = sidecar["sha256"], sidecar["parameters"]["train_images"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DdlbenchError(
+            f"{described}: this sidecar of a data set cannot be read ({error!r}). "
+            f"Remove {path}: the next start makes both anew."
+        ) from error
+    check(path, sha256)
+    return DatasetFile(str(path.resolve()), train_images, key, sha256)

@@ -1,0 +1,82 @@
+"""What a session measures: the driver writes it to a file, the session reads it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddlbench.launch.group_job import GroupJob
+from ddlbench.measurements.measure import Measure
+from ddlbench.network.verify import Tolerances
+
+
+@dataclass(frozen=True)
+class PointToMeasure:
+    """A point of a session.
+
+    Attributes:
+        point: of the plan, as `Point.as_dict` gives it.
+        fingerprint: under which its measurements are kept.
+        words: the point for a person.
+        number: among all points of this invocation, from 1.
+        values: the step times that its repetitions gave so far.
+        repetitions: the number of the next one.
+    """
+
+    point: Mapping[str, object]
+    fingerprint: str
+    words: str
+    number: int
+    values: Sequence[float]
+    repetitions: int
+
+
+@dataclass(frozen=True)
+class DatasetFile:
+    """A data set's file, how many images it has for training, and its checksum."""
+
+    path: str
+    train_images: int
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class TelemetrySettings:
+    """Whether and how often hosts are sampled; started: of the session (ISO 8601), which `folder` is named after."""
+
+    enabled: bool
+    hertz: float
+    started: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class ProgressCounts:
+    """What an invocation had to measure at first: its points, and the repetitions that other groups have to do."""
+
+    points: int
+    elsewhere: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionJob:
+    """A worker group, its hosts, and the points that it measures.
+
+    Attributes:
+        synchronous: after training all ranks must have the same parameters.
+        datasets: by name and image shape.
+        code: its version, for the records.
+        store: the folder of the measurement store.
+        attempt: the id of this attempt at the run.
+    """
+
+    group: GroupJob
+    synchronous: bool
+    points: Sequence[PointToMeasure]
+    datasets: Mapping[str, DatasetFile]
+    code: Mapping[str, object]
+    measure: Measure
+    tolerances: Tolerances
+    telemetry: TelemetrySettings
+    store: str
+    attempt: str
+    progress: ProgressCounts
