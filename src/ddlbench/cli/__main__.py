@@ -1,4 +1,4 @@
-"""python -m ddlbench.cli: the command without an installed script."""
+"""`python -m ddlbench.cli`: the command without an installed script."""
 
 import sys
 

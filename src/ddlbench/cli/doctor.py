@@ -1,4 +1,4 @@
-"""`ddlbench doctor`: what this machine has, and which figures can therefore be made, in one screen."""
+"""`ddlbench doctor`: what this machine has, and which figures can be made with it, in one screen."""
 
 import argparse
 import json
@@ -7,21 +7,22 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-_CONFIG = Path("config/config.yaml")
-_PATIENCE_S = 10.0  # all answer within two seconds, unless the machine is busy
-_OF_A_PROGRAM = 0.9  # of that a program gets so much, and is ended before we are
+from ddlbench.cli.arguments import DEFAULT_CONFIG
+
+_PATIENCE_S = 10.0  # everything answers within two seconds, unless the machine is busy
+_SHARE_OF_A_PROGRAM = 0.9  # of the patience: a program ends before the doctor gives up
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser's sub-commands."""
     parser = commands.add_parser(
-        "doctor", help="tell what this machine has, which figures can be made with it, and why not the others"
+        "doctor", help="show what this machine has, which figures can be made with it, and why not the others"
     )
     parser.add_argument(
         "figures",
         metavar="FIGURE",
         nargs="*",
-        help="the exit status is 1 if one of them cannot be made whole; default: all are shown, the default ones count",
+        help="exit status 1 if one of them would have gaps; default: show all, judge the default ones",
     )
     parser.add_argument(
         "--configfile",
@@ -29,21 +30,21 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         type=Path,
         action="append",
         default=[],
-        help="as Snakemake's: what it says counts, and else what config/config.yaml says",
+        help="as Snakemake's: its values replace those of config/config.yaml",
     )
     parser.add_argument(
         "--patience",
         metavar="SECONDS",
         type=float,
         default=_PATIENCE_S,
-        help="for an answer; default: %(default)s",
+        help="how long to wait for answers; default: %(default)s",
     )
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(command=_doctor)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    """Returns 0 where every figure asked for, or by default, can be made whole, else 1."""
+    """Return 0 if every figure asked for (else every default figure) can be made without gaps, else 1."""
     from ddlbench.doctor.judgement import verdict
     from ddlbench.doctor.questions import questions
     from ddlbench.doctor.rounds import findings
@@ -52,12 +53,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from ddlbench.plan.yaml_file import read_yaml
 
     root, patience_s = Path.cwd(), arguments.patience
-    files = [_CONFIG, *arguments.configfile]
+    files = [DEFAULT_CONFIG, *arguments.configfile]
     config = reduce(_merged, (read_yaml(file, root) for file in files))
-    # As if jobs went to SLURM, and there were a GPU: whether these are here is among the findings.
+    # The plan assumes SLURM and a GPU: whether they are here is one of the findings.
     plan = load(config, root, source=" with ".join(map(str, files)), scheduler="slurm", gpus=1)
     found = findings(
-        questions(plan.settings, root, patience_s=_OF_A_PROGRAM * patience_s), patience_s=patience_s
+        questions(plan.settings, root, patience_s=_SHARE_OF_A_PROGRAM * patience_s), patience_s=patience_s
     )
     verdicts = [verdict(plan, name, found) for name in arguments.figures or plan.figures]
     wanted = arguments.figures or plan.default_figures
@@ -73,7 +74,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _merged(below: Any, above: Any) -> Any:
-    """What Snakemake makes of two configuration files: `above` counts, key by key."""
+    """Merge two configurations as Snakemake does: key by key, `above` replaces `below`."""
     if not isinstance(below, dict) or not isinstance(above, dict):
         return above
     return below | {key: _merged(below.get(key), value) for key, value in above.items()}

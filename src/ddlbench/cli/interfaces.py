@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
+from ddlbench.cli.arguments import DEFAULT_CONFIG
 from ddlbench.errors import DdlbenchError
-
-_CONFIG = Path("config/config.yaml")
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -14,7 +13,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "interfaces", help="list the network interfaces, and what each fabric and transport would use"
     )
     parser.add_argument(
-        "--config", type=Path, default=_CONFIG, help="may name interfaces by hand; default: %(default)s"
+        "--config",
+        type=Path,
+        default=DEFAULT_CONFIG,
+        help="may name interfaces by hand; default: %(default)s",
     )
     parser.set_defaults(command=_interfaces)
 
@@ -25,8 +27,9 @@ def _interfaces(arguments: argparse.Namespace) -> int:
     from ddlbench.plan import load
     from ddlbench.probes.transports import transports
 
-    here = arguments.config == _CONFIG and not _CONFIG.exists()  # outside of a repository nothing is named
-    named = {} if here else load(arguments.config, Path.cwd()).settings["interfaces"]
+    # Outside of a repository there is no default configuration, and nothing is named by hand.
+    is_outside = arguments.config == DEFAULT_CONFIG and not DEFAULT_CONFIG.exists()
+    named = {} if is_outside else load(arguments.config, Path.cwd()).settings["interfaces"]
     print(table(interfaces()))
     print("\nfabric")
     for fabric in FABRICS:
@@ -38,7 +41,7 @@ def _interfaces(arguments: argparse.Namespace) -> int:
 
 
 def _carrier(fabric: str, named: dict[str, str | None]) -> str:
-    """The interface that would be chosen, or why none."""
+    """The interface that would carry the fabric, or why there is none."""
     from ddlbench.network.fabrics import interface_of
     from ddlbench.sandbox.sandbox import check_sandbox
 

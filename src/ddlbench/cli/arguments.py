@@ -1,0 +1,77 @@
+"""What several commands share: types of arguments, which refuse a wrong value before anything starts, and counts."""
+
+import argparse
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+DEFAULT_CONFIG = Path("config/config.yaml")
+
+
+def existing_file(text: str) -> Path:
+    """The path of a file that exists.
+
+    Raises:
+        ArgumentTypeError: there is no such file.
+    """
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"{text}: there is no such file")
+    return Path(text)
+
+
+def number(least: float, most: float, what: str) -> Callable[[str], float]:
+    """Make a type for numbers in a range.
+
+    Args:
+        least: the smallest number allowed.
+        most: the largest number allowed.
+        what: what the number is, for the error: "a time dilation".
+
+    Returns:
+        A function from text to number, which raises ArgumentTypeError for any other text.
+    """
+
+    def parsed(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:  # also true for nan
+            message = f"{text} is not {what} (expected a number from {least:g} to {most:g})"
+            raise argparse.ArgumentTypeError(message)
+        return value
+
+    return parsed
+
+
+def whole_number(least: int, most: int, what: str) -> Callable[[str], int]:
+    """Make a type for whole numbers in a range, as `number` does for all numbers."""
+
+    def parsed(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,12}", text) or not least <= int(text) <= most:
+            message = f"{text} is not {what} (expected a whole number from {least} to {most})"
+            raise argparse.ArgumentTypeError(message)
+        return int(text)
+
+    return parsed
+
+
+def host_name(text: str) -> str:
+    """The name or address of a host, in a form that a resolver accepts.
+
+    Raises:
+        ArgumentTypeError: no resolver could accept it.
+    """
+    try:
+        readable = text.isprintable() and " " not in text and text.encode("idna") != b""
+    except UnicodeError:
+        readable = False
+    if not readable:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name or address of a host")
+    return text
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: `1 file`, `3 files`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,38 @@
+"""`ddlbench check`: is a configuration right, and what does it plan."""
+
+import argparse
+from pathlib import Path
+
+from ddlbench.cli.arguments import DEFAULT_CONFIG, counted
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser's sub-commands."""
+    parser = commands.add_parser(
+        "check", help="validate a configuration and count what it plans; starts nothing"
+    )
+    parser.add_argument(
+        "config",
+        metavar="CONFIG",
+        type=Path,
+        nargs="?",
+        default=DEFAULT_CONFIG,
+        help="default: %(default)s",
+    )
+    parser.set_defaults(command=_check)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from ddlbench.plan import load
+
+    plan = load(arguments.config, Path.cwd())
+    points = {point for run in plan.runs for point in run.points}
+    counts = [
+        counted(len(plan.figures), "figure"),
+        counted(len(points), "point"),
+        counted(len(plan.runs), "run"),
+    ]
+    print(f"{arguments.config}: {', '.join(counts)}")
+    for reason in sorted({status.reason for point in points if (status := plan.status(point)).reason}):
+        print(f"  {reason}")
+    return 0

@@ -1,0 +1,152 @@
+"""`ddlbench summary`: the drawn figures, their headline numbers, what could not be measured, and what to do next."""
+
+import argparse
+import csv
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ddlbench.cli.arguments import DEFAULT_CONFIG, counted
+from ddlbench.errors import ConfigError
+
+Row = dict[str, str]
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser's sub-commands."""
+    parser = commands.add_parser(
+        "summary", help="figures, headline numbers, what could not be measured, what next"
+    )
+    parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help="default: %(default)s")
+    parser.set_defaults(command=_summary)
+
+
+def _summary(arguments: argparse.Namespace) -> int:
+    config = _read_yaml(arguments.config)
+    results = Path(config.get("results", "results"))
+    studies = config.get("studies") or []
+    figures: dict[str, Mapping[str, Any]] = {}
+    for study in studies:
+        figures |= _read_yaml(arguments.config.parent / "studies" / f"{study}.yaml").get("figures") or {}
+    drawn = [name for name in figures if (results / "figures" / f"{name}.svg").is_file()]
+    print(f"{counted(len(drawn), 'figure')} of {len(figures)} drawn (medians [95 % intervals]):")
+    for name in drawn:
+        print(f"  {results}/figures/{name}.svg   {figures[name].get('title', '')}".rstrip())
+        if headline := _headline(_read_csv(results / "figures" / f"{name}.csv"), figures[name]):
+            print(textwrap.fill(headline, 110, initial_indent="      ", subsequent_indent="        "))
+    print("\n".join(_gaps(results / "tables" / f"{name}.csv" for name in drawn)))
+    print("\n".join(_next_commands(results, figures, drawn, config.get("default_figures") or [])))
+    return 0
+
+
+def _headline(rows: Sequence[Row], figure: Mapping[str, Any], most: int = 4) -> str:
+    """Say what each line of a figure is at both ends of its x axis.
+
+    Example: `training_time_s at bandwidth_mbit 400 and 2000: mlp 66.1 [64.9, 67.0] and 35.2 [34.8, 35.9]; conv1 ...`.
+    """
+    if figure.get("kind") == "telemetry":  # the load of a node at one moment is no headline
+        return ""
+    x, y = str(figure.get("x")), str(figure.get("y"))
+    if rows and y not in rows[0]:
+        y = f"{y.removesuffix('_s')}_ms"  # a figure may show seconds as milliseconds
+    lines: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if row.get(x) and row.get(y):
+            name = row.get("series") or row.get(str(figure.get("lines"))) or ""
+            name = f"{figure.get('lines')} {name}" if name.isdigit() else name
+            lines.setdefault(name, {})[row[x]] = row
+    places = sorted({place: None for line in lines.values() for place in line}, key=_sort_key)
+    ends = list(dict.fromkeys([*places[:1], *places[-1:]]))
+    if not ends:
+        return ""
+    values = [
+        f"{name} {' and '.join(_interval(line.get(end), y) for end in ends)}".strip()
+        for name, line in list(lines.items())[:most]
+    ]
+    if len(lines) > most:
+        values.append(f"and {counted(len(lines) - most, 'more line')}")
+    return f"{y} at {x} {' and '.join(map(_number, ends))}: {'; '.join(values)}"
+
+
+def _interval(row: Row | None, metric: str) -> str:
+    if row is None:
+        return "(not measured)"
+    low, high = row.get(f"{metric}_low"), row.get(f"{metric}_high")
+    return _number(row[metric]) + (f" [{_number(low)}, {_number(high)}]" if low and high else "")
+
+
+def _gaps(tables: Iterable[Path]) -> Iterator[str]:
+    """Say what could not be measured, and why; each reason once."""
+    gaps: dict[tuple[str, str, str], set[str]] = {}
+    for row in (row for table in tables for row in _read_csv(table)):
+        if row.get("status", "measured") != "measured":
+            reason = row["study"], row["status"].replace("_", " "), row.get("reason") or "no reason given"
+            gaps.setdefault(reason, set()).add(row["point_id"])
+    if gaps:
+        yield "\nNot measured here:"
+    for (study, status, why), points in gaps.items():
+        yield f"  {study}: {counted(len(points), 'point')} {status}: {why}"
+
+
+def _next_commands(
+    results: Path, figures: Iterable[str], drawn: Sequence[str], default: Sequence[str]
+) -> Iterator[str]:
+    program = _program("ddlbench")
+    yield "\nNext:"
+    if drawn:
+        yield f"  {program} trace {results}/figures/{drawn[0]}.svg"
+        yield f"  {program} verify"
+    snakemake = f"{_program('snakemake')} --cores all --profile profiles/laptop"
+    missing = [name for name in default if name not in drawn] or [
+        name for name in figures if name not in drawn
+    ]
+    if missing:
+        yield f"  {snakemake} {missing[0]}"
+    yield f"  {snakemake} all_figures --configfile config/paper.yaml     # the papers' full grids"
+
+
+def _program(name: str) -> str:
+    """The command of a program of this environment: its name if the shell finds it, else its path."""
+    installed = Path(sys.executable).parent / name
+    return name if shutil.which(name) or not installed.exists() else os.path.relpath(installed)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: is not YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected keys and values")
+    return content
+
+
+def _read_csv(path: Path) -> list[Row]:
+    try:
+        with open(path, newline="") as file:
+            return list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []
+
+
+def _sort_key(text: str) -> float:
+    """Sort numbers by their value; words keep the order of the figure."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("inf")
+
+
+def _number(text: str | None) -> str:
+    try:
+        return f"{float(text or ''):.4g}"
+    except ValueError:
+        return text or ""
