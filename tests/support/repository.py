@@ -1,9 +1,11 @@
 """This repository, copies of it, and Snakemake in one of them."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,26 @@ def dry_run(folder: Path, *arguments: str) -> dict[str, int]:
     table = lines[lines.index("Job stats:") + 3 :]
     counts = dict(line.split() for line in table[: table.index("")])
     return {rule: int(count) for rule, count in counts.items() if rule != "total"}
+
+
+def needed_rules(folder: Path, target: str) -> dict[str, dict[str, int]]:
+    """How many jobs of each rule every rule below `target` needs, itself too, where there is one job of it."""
+    answer = snakemake(folder, target, "--dag", "dot")
+    assert answer.returncode == 0, answer.stderr
+    rules = dict(re.findall(r'^\s*(\d+)\[label = "(\w+)', answer.stdout, re.MULTILINE))
+    needs: dict[str, set[str]] = {job: {job} for job in rules}
+    for job, later in re.findall(r"^\s*(\d+) -> (\d+)", answer.stdout, re.MULTILINE):
+        needs[later].add(job)
+    while grown := {job: all_of for job in needs if (all_of := _all(needs, job)) != needs[job]}:
+        needs |= grown
+    alone = {rule for rule, count in Counter(rules.values()).items() if count == 1}
+    return {
+        rules[job]: Counter(map(rules.get, all_of)) for job, all_of in needs.items() if rules[job] in alone
+    }
+
+
+def _all(needs: dict[str, set[str]], job: str) -> set[str]:
+    return set().union(*(needs[each] for each in needs[job]))
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from ddlbench.plan import load
-from tests.support.repository import REPOSITORY, copy_of_the_repository, dry_run, snakemake
+from tests.support.repository import REPOSITORY, copy_of_the_repository, dry_run, needed_rules, snakemake
 
 PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
 FIGURES = list(PLAN.figures)
@@ -23,9 +23,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy_of_the_repository(tmp_path_factory.mktemp("clone") / "ddlbench")
 
 
+@pytest.fixture(scope="module")
+def needed(checkout: Path) -> dict[str, dict[str, int]]:
+    """How many jobs of each rule every figure needs."""
+    return needed_rules(checkout, "all_figures")
+
+
+def test_a_figure_can_be_asked_for_by_its_name(checkout, needed):
+    assert dry_run(checkout, OF_GRIDS[0]) == needed[OF_GRIDS[0]]
+
+
 @pytest.mark.parametrize("figure", OF_GRIDS)
-def test_every_figure_can_be_asked_for_by_its_name(checkout, figure):
-    jobs = dry_run(checkout, figure)
+def test_a_figure_of_grids_needs_its_table_and_the_environments_of_its_points(needed, figure):
+    jobs = needed[figure]
     assert jobs[figure] == jobs[TABLES.get(PLAN.figures[figure].kind, "table")] == 1
     assert jobs["measure"] >= 1
     assert not {other for other in FIGURES if other != figure} & jobs.keys()
@@ -34,14 +44,14 @@ def test_every_figure_can_be_asked_for_by_its_name(checkout, figure):
 
 
 @pytest.mark.parametrize("figure", OF_PROBES)
-def test_a_figure_of_probes_needs_them_and_trains_nothing(checkout, figure):
-    assert dry_run(checkout, figure) == {figure: 1, "point_to_point": len(PLAN.figures[figure].probes)}
+def test_a_figure_of_probes_needs_them_and_trains_nothing(needed, figure):
+    assert needed[figure] == {figure: 1, "point_to_point": len(PLAN.figures[figure].probes)}
 
 
 @pytest.mark.parametrize("figure", OF_FAULTS)
-def test_a_figure_of_faults_needs_a_table_for_each_of_its_points_and_what_they_train_with(checkout, figure):
+def test_a_figure_of_faults_needs_a_table_for_each_of_its_points_and_what_they_train_with(needed, figure):
     points = [fault.point for fault in PLAN.figures[figure].faults]
-    assert dry_run(checkout, figure) == {
+    assert needed[figure] == {
         figure: 1,
         "faults": len(points),
         "dataset": len({point.dataset_key for point in points}),
@@ -114,9 +124,3 @@ def test_a_target_that_does_not_exist_is_named(checkout, wrong, told):
     assert told in answer.stderr
     assert "Traceback" not in answer.stderr
     assert not (checkout / "results/store").exists()
-
-
-def test_the_linter_of_snakemake_has_nothing_to_say(checkout):
-    answer = snakemake(checkout, "--lint")
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "Congratulations" in answer.stdout + answer.stderr
