@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ddlbench.errors import ConfigError
+from ddlbench.plan import load
 from tests.support.pipeline import Pipeline
 from tests.support.repository import copy_of_the_repository
 from tests.support.tiny_study import TINY_STUDY
@@ -18,6 +20,13 @@ CONFIG = "config/config.yaml: "
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     """A working copy whose configuration each test writes anew."""
     return Pipeline(copy_of_the_repository(tmp_path_factory.mktemp("mistakes") / "ddlbench"))
+
+
+def mistakes(checkout: Pipeline) -> str:
+    """What is said of a configuration by whoever reads it: Snakemake too, as tests below show."""
+    with pytest.raises(ConfigError) as caught:
+        load(checkout.root / "config/config.yaml", checkout.root)
+    return str(caught.value)
 
 
 def refused(checkout: Pipeline, *arguments: str) -> str:
@@ -50,7 +59,7 @@ def refused(checkout: Pipeline, *arguments: str) -> str:
 )
 def test_a_mistake_in_the_settings(checkout, settings, line):
     checkout.configure(settings)
-    assert CONFIG + line in refused(checkout)
+    assert CONFIG + line in mistakes(checkout)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +92,7 @@ def test_a_mistake_in_a_grid(checkout, grid, line):
     study: dict[str, Any] = copy.deepcopy(TINY_STUDY)
     study["grids"]["bandwidth"] |= grid
     checkout.configure(study=study)
-    assert f"{STUDY}grids.bandwidth.{line}" in refused(checkout, "tiny2000_fig1")
+    assert f"{STUDY}grids.bandwidth.{line}" in mistakes(checkout)
 
 
 def test_a_mistake_on_the_command_line(checkout):
