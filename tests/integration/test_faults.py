@@ -206,10 +206,21 @@ def test_a_full_disk_is_told_clearly_and_leaves_a_whole_store(sweep):
 
 def test_two_pipelines_at_the_same_time_both_finish(prepared, tmp_path):
     other = new_pipeline(tmp_path / "other")
+    many = {
+        "measure": {"min_repetitions": 40, "max_repetitions": 40}
+    }  # so that neither is done before the other begins
+    for pipeline in (prepared, other):
+        pipeline.configure(many)
     both = [pipeline.start(pipeline.manifest("bandwidth")) for pipeline in (prepared, other)]
-    assert eventually(lambda: len(namespaces(prepared.root) | namespaces(other.root)) >= 10)
+    assert eventually(
+        lambda: (
+            all(namespaces(pipeline.root) and pipeline.measurements() for pipeline in (prepared, other))
+            or any(started.poll() is not None for started in both)
+        )
+    )
+    assert [started.poll() for started in both] == [None, None], prepared.said + other.said
     assert [started.wait(300) for started in both] == [0, 0], prepared.said + other.said
-    assert len(prepared.measurements()) == len(other.measurements()) == 4
+    assert len(prepared.measurements()) == len(other.measurements()) == 2 * 40
 
 
 def test_a_second_start_in_the_same_folder_is_refused_while_the_first_is_at_work(sweep):

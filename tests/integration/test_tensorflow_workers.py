@@ -100,8 +100,8 @@ def test_all_workers_of_the_ring_end_with_the_same_parameters(together, point):
 
 
 @pytest.mark.parametrize("workers", ["alone", "together"])
-def test_a_point_that_comes_again_begins_anew(workers, request):
-    trained = request.getfixturevalue(workers)
+def test_a_point_that_comes_again_begins_anew(alone, together, workers):
+    trained = alone if workers == "alone" else together
     assert hashes(trained["even"]) == hashes(trained["again"])
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from tests.support.loopback_server import Serve, serving
 from tests.support.once import made_once
 from tests.support.pipeline import Pipeline, new_pipeline, with_images
 from tests.support.repository import REPOSITORY, snakemake
-from tests.support.sandboxes import BACKENDS, backends_here, run_inside
+from tests.support.sandboxes import BACKENDS, PYTHONPATH, backends_here, run_inside
+from tests.support.uml import Kernel, kernel
 
 JOINING = (f"--add-runtime=ddlbench={REPOSITORY}/containers/oci_runtime.py",)  # emulated hosts
 
@@ -113,13 +115,29 @@ def drawn_copy(drawn: Pipeline, tmp_path: Path) -> Pipeline:
     return drawn.copy(tmp_path / "ddlbench")
 
 
+@pytest.fixture(scope="session")
+def other_kernel() -> Iterator[Callable[[], Kernel]]:
+    """A kernel that has netem, which boots when it is first asked for, and again where a test has killed it."""
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", PYTHONPATH, prepend=":")
+        booted: list[Kernel] = []
+
+        def running() -> Kernel:
+            if not booted or not booted[-1].is_alive():
+                booted.append(stack.enter_context(kernel()))
+            return booted[-1]
+
+        yield running
+
+
 @pytest.fixture
-def sandbox(tmp_path: Path, backends: list[str]) -> Callable[..., Any]:
+def sandbox(tmp_path: Path, backends: list[str], request: pytest.FixtureRequest) -> Callable[..., Any]:
     """A function of `inside` by its name, in a sandbox of its own, below a kernel that has the backend it asks for."""
 
     def run(function: str, **arguments: Any) -> Any:
-        in_uml = arguments.get("backend") not in (None, *backends)
-        return run_inside(tmp_path, function, in_uml=in_uml, **arguments)
+        if arguments.get("backend") in (None, *backends):
+            return run_inside(tmp_path, function, **arguments)
+        return run_inside(tmp_path, function, kernel=request.getfixturevalue("other_kernel")(), **arguments)
 
     return run
 

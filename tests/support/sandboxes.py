@@ -1,7 +1,6 @@
 """Functions of `inside` in sandboxes of their own, below this machine's kernel or another one."""
 
 import json
-import sys
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,29 +10,29 @@ import pytest
 
 from ddlbench.containers.podman import user_namespace
 from ddlbench.sandbox.sandbox import run_sandboxed
-from tests.support import uml
 from tests.support.repository import REPOSITORY
+from tests.support.uml import Kernel
 
-INTEGRATION = REPOSITORY / "tests/integration"
+PYTHONPATH = f"{REPOSITORY / 'tests/integration'}:{REPOSITORY / 'src'}"
 BACKENDS = ("tbf+nfqueue", "tbf+netem")
 
 
-def run_inside(folder: Path, function: str, *, in_uml: bool = False, **arguments: Any) -> Any:
+def run_inside(folder: Path, function: str, *, kernel: Kernel | None = None, **arguments: Any) -> Any:
     """Run a function of `inside` in a sandbox of its own, in `folder`; gives back what it gives back.
 
-    in_uml: below User-Mode Linux, which is a sandbox too, instead of this machine's kernel.
+    kernel: User-Mode Linux, instead of this machine's kernel.
     """
     (folder / f"{function}.json").write_text(json.dumps(arguments))
     command = [function, f"{function}.json", "answer.json"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("PYTHONPATH", f"{INTEGRATION}:{REPOSITORY / 'src'}", prepend=":")
-        if in_uml:
-            status = uml.run([sys.executable, "-m", "inside", *command], folder)
-        else:
+    if kernel:
+        status = kernel.run(command, folder)
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setenv("PYTHONPATH", PYTHONPATH, prepend=":")
             within = user_namespace(arguments.get("environments", {}))
             status = run_sandboxed("inside", command, within=within)
-    assert status == 0, f"{function} ended with status {status}"
+    assert status == 0, f"{function} ended with status {status}{kernel.said() if kernel else ''}"
     return json.loads((folder / "answer.json").read_text())
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# The fixtures that are expensive to have twice, longest first: their tests begin first.
-EXPENSIVE = ("four_nodes", "engine_address", "podman_address")
+# The fixtures that are expensive to have twice: a test is with those of the last one that it has. What takes longest
+# begins first.
+EXPENSIVE = ("horovod_environment", "four_nodes", "engine_address", "podman_address")
 
 
 class Groups(LoadScopeScheduling):
@@ -61,6 +62,8 @@ def group_of(item: pytest.Item) -> str | None:
     fixtures = getattr(item, "fixturenames", ())
     if expensive := [name for name in EXPENSIVE if name in fixtures]:
         return expensive[-1]
+    if item.get_closest_marker("other_kernel"):
+        return "other_kernel"
     definitions = item._fixtureinfo.name2fixturedefs.values() if hasattr(item, "_fixtureinfo") else ()
     shares = any(each[-1].scope == "module" for each in definitions if each)
     return item.path.stem if shares else None
@@ -68,4 +71,5 @@ def group_of(item: pytest.Item) -> str | None:
 
 def _place(item: pytest.Item) -> int:
     group = group_of(item)
-    return EXPENSIVE.index(group) if group in EXPENSIVE else len(EXPENSIVE) + (group is None)
+    order = [*EXPENSIVE, "other_kernel"]
+    return order.index(group) if group in order else len(order) + (group is None)

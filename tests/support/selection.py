@@ -87,8 +87,7 @@ def _needs(item: pytest.Item) -> list[str]:
     found |= {name for marker in item.iter_markers("needs") for name in marker.args}
     if item.path.parent.name == "integration":
         found.add("sandboxes")
-    backend = _parameter(item, "backend")
-    if backend and is_here("sandboxes") and backend not in backends_here():
+    if item.get_closest_marker("other_kernel"):
         found.add("User-Mode Linux")
     return [name for name in NEEDS if name in found]
 
@@ -105,11 +104,13 @@ def _is_left_out(name: str, config: pytest.Config) -> bool:
 
 
 def _mark(item: pytest.Item) -> None:
-    """A test's folder is its marker; who starts processes may meet a busy machine."""
+    """A test's folder is its marker; who starts processes may meet a busy machine; some need another kernel."""
     folder = item.path.parent.name
     item.add_marker(folder)
-    fixtures = set(getattr(item, "fixturenames", ()))
-    if "horovod_environment" in fixtures or fixtures & set(EXPENSIVE):
+    backend = _parameter(item, "backend")
+    if backend and is_here("sandboxes") and backend not in backends_here():
+        item.add_marker("other_kernel")
+    if set(getattr(item, "fixturenames", ())) & set(EXPENSIVE):
         item.add_marker(pytest.mark.timeout(3600))
     elif folder != "unit":
         item.add_marker(pytest.mark.timeout(900))

@@ -1,7 +1,4 @@
-"""python -m inside FUNCTION ARGUMENTS.json ANSWER.json
-
-Modules are imported in turn until one has the function: below User-Mode Linux an import takes long.
-"""
+"""python -m inside FUNCTION ARGUMENTS.json ANSWER.json"""
 
 import json
 import sys
@@ -10,8 +7,13 @@ from pathlib import Path
 
 MODULES = ("star", "links", "sites", "checks", "groups", "horovod")
 
-if __name__ == "__main__":
-    name, arguments, answer = sys.argv[1:]
+
+def run(name: str, arguments: str, answer: str) -> None:
+    """Write down what the function of that name, in the first module that has one, answers to its arguments."""
     modules = (import_module(f"inside.{module}") for module in MODULES)
     function = next(getattr(module, name) for module in modules if hasattr(module, name))
     Path(answer).write_text(json.dumps(function(**json.loads(Path(arguments).read_text()))))
+
+
+if __name__ == "__main__":
+    run(*sys.argv[1:])
