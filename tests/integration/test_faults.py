@@ -208,7 +208,7 @@ def test_two_pipelines_at_the_same_time_both_finish(prepared, tmp_path):
     other = new_pipeline(tmp_path / "other")
     many = {
         "measure": {"min_repetitions": 40, "max_repetitions": 40}
-    }  # so that neither is done before the other begins
+    }  # neither is done before the other begins
     for pipeline in (prepared, other):
         pipeline.configure(many)
     both = [pipeline.start(pipeline.manifest("bandwidth")) for pipeline in (prepared, other)]
