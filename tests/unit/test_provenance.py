@@ -9,10 +9,11 @@ from measurement_samples import STARTED, a_point, a_record, a_repository, an_ent
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
-from ddlbench.measurements.lineage import check, trace, verify
+from ddlbench.measurements.mismatches import check, verify
 from ddlbench.measurements.provenance import code_version, write_sidecar
 from ddlbench.measurements.record import seal
 from ddlbench.measurements.store import Store
+from ddlbench.measurements.trace_tree import trace
 
 
 @pytest.fixture

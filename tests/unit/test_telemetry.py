@@ -11,8 +11,9 @@ from measurement_samples import a_point, a_record, an_entry, write_manifest
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
-from ddlbench.measurements.lineage import trace, verify
+from ddlbench.measurements.mismatches import verify
 from ddlbench.measurements.store import Store
+from ddlbench.measurements.trace_tree import trace
 from ddlbench.plan.study_file import KINDS
 from ddlbench.telemetry.series import RATES, SCHEMA, about, as_parquet, rates, read
 from ddlbench.telemetry.table import tabulate

@@ -17,7 +17,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _trace(arguments: argparse.Namespace) -> int:
-    from ddlbench.measurements.lineage import trace
+    from ddlbench.measurements.trace_tree import trace
 
     print(trace(arguments.file))
     return 0

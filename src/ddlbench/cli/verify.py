@@ -19,7 +19,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _verify(arguments: argparse.Namespace) -> int:
     """Return 0 if everything matches, else 1."""
-    from ddlbench.measurements.lineage import check
+    from ddlbench.measurements.mismatches import check
     from ddlbench.measurements.provenance import repository_root
 
     figures = repository_root("results") / "results" / "figures"

@@ -1,8 +1,9 @@
-"""What a probe of collectives found, as tidy rows: times, and the bandwidths that nccl-tests defines.
+"""The results of a probe of collectives as tidy rows: times, and the bandwidths that nccl-tests defines.
 
-With S bytes in t seconds, algorithm bandwidth is S / t; bus bandwidth is that times a factor of the collective and the
-number of hosts, so that it compares with the rate of a host's link (NVIDIA, nccl-tests, doc/PERFORMANCE.md). S is the
-whole array, of which all-gather and reduce-scatter leave or take a part on each host.
+For S bytes in t seconds, the algorithm bandwidth is S / t. The bus bandwidth is that times a factor, which depends on
+the collective and the number of hosts, so that it compares with the rate of a host's link (NVIDIA, nccl-tests,
+doc/PERFORMANCE.md). S is the whole array. With all-gather each host begins with a part of it, with reduce-scatter each
+ends with one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +19,8 @@ COLUMNS = (
     *("algorithm_bandwidth_mbit", "algorithm_bandwidth_mbit_low", "algorithm_bandwidth_mbit_high"),
     *("bus_bandwidth_mbit", "bus_bandwidth_mbit_low", "bus_bandwidth_mbit_high", "repetitions", "host"),
 )
-# What the busiest link carries in one direction, in units of S. Push and pull are ours: the parameter server's link
-# takes in, or gives out, S for each of the n - 1 workers.
+# What the busiest link carries in one direction, in units of S. Push and pull are not in nccl-tests: the parameter
+# server's link receives, or sends, S for each of the n - 1 workers.
 BUS_FACTORS: Mapping[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "broadcast": lambda n: 1.0,
@@ -35,7 +36,7 @@ Times = Mapping[tuple[str, int], Sequence[float]]  # (collective, size in bytes)
 
 
 def whole_bytes(collective: str, size_bytes: int, hosts: int) -> int:
-    """The size that can be had and is closest below `size_bytes`: whole elements, the same number on each host."""
+    """Round a size down to one that is possible: whole elements, the same number on each host, at least one."""
     unit = ELEMENT_BYTES * (hosts if collective in IN_PARTS else 1)
     return max(1, size_bytes // unit) * unit
 
@@ -53,10 +54,16 @@ def bus_bandwidth_mbit(collective: str, hosts: int, size_bytes: int, seconds: fl
 def rows(
     times_s: Times, hosts: int, not_available: Mapping[str, str], conditions: Mapping[str, Any]
 ) -> list[Row]:
-    """One row a collective and size, in COLUMNS: medians and their 95 % bootstrap intervals.
+    """Summarise times as medians and their 95 % bootstrap intervals.
 
-    times_s: the slowest rank's time of each repetition, as it would be without time dilation. not_available: why a
-    collective was not measured; it has one row that says so. conditions: the columns that all rows share.
+    Args:
+        times_s: for each collective and size, the slowest rank's time in each repetition, as without time dilation.
+        hosts: how many hosts took part.
+        not_available: for each collective that was not measured, the reason.
+        conditions: the columns that all rows share.
+
+    Returns:
+        One row for each collective and size, and one for each collective that was not measured; keys are of COLUMNS.
     """
     found = [
         {**conditions, **_measured(collective, hosts, size, values)}
@@ -81,7 +88,7 @@ def _measured(collective: str, hosts: int, size: int, values: Sequence[float]) -
 
 
 def as_csv(rows: Iterable[Row]) -> str:
-    """The rows under COLUMNS; what was not measured is empty."""
+    """Write rows as CSV with the header COLUMNS; what was not measured is empty."""
     import pandas
 
     table = pandas.DataFrame(rows, columns=pandas.Index(COLUMNS))

@@ -1,4 +1,4 @@
-"""Facts of a node, gathered on that node: a table of key -> (how to read it, type, unit); never a path."""
+"""Facts about a node, gathered on that node: a table of key -> (how to read it, type, unit); never a path."""
 
 import os
 import platform
@@ -15,7 +15,13 @@ from ddlbench.network.interfaces import interfaces
 
 
 class Fact(NamedTuple):
-    """How a fact is read on this node (None where it does not say), its type, and its unit ("" = none)."""
+    """How one fact is read on this node.
+
+    Attributes:
+        read: returns the value; None if this node does not have it.
+        type: of the value.
+        unit: of the value; empty if it has none.
+    """
 
     read: Callable[[], Any]
     type: type
@@ -23,12 +29,16 @@ class Fact(NamedTuple):
 
 
 def gather() -> dict[str, Any]:
-    """Every fact of FACTS about this node, now; None for what it does not have or does not say."""
+    """Read every fact of FACTS about this node, now.
+
+    Returns:
+        Key -> value; None for what this node does not have or cannot tell.
+    """
     return {key: _read(fact) for key, fact in FACTS.items()}
 
 
 def short_label(facts: Mapping[str, Any]) -> str:
-    """The machine in a few words, for captions and tables: `Intel Xeon Silver 4214, 2 cores, 8 GB`."""
+    """Describe a machine in a few words, for captions and tables: `Intel Xeon Silver 4214, 2 cores, 8 GB`."""
     model = str(facts.get("cpu_model") or "unknown machine")
     parts = [" ".join(re.sub(r"\((R|TM|C)\)|\bCPU\b|\bProcessor\b|\d+-Core|@.*", " ", model).split())]
     if cores := facts.get("cores"):
@@ -52,7 +62,7 @@ def _text(path: str) -> str:
 
 
 def _cpu_model() -> str:
-    """As the kernel names it; the architecture where it names none (as on ARM)."""
+    """The processor's name in /proc/cpuinfo; the architecture if there is none, as on ARM."""
     named = re.search(
         r"^(?:model name|cpu model|Model|Hardware)\s*:\s*(\S.*)$", _text("/proc/cpuinfo"), re.MULTILINE
     )
@@ -68,7 +78,7 @@ def _distribution() -> str:
 
 
 def _network_interfaces() -> list[dict[str, Any]]:
-    """The interfaces that are up, loopback apart, without their addresses; speed in Mbit/s, MTU in bytes."""
+    """All interfaces that are up, except loopback, without their addresses; speed in Mbit/s, MTU in bytes."""
     keys = ("name", "kind", "speed_mbit", "mtu", "driver", "state")
     return [
         {**{key: getattr(each, key) for key in keys}, "hca": each.hca and each.hca.name}
@@ -78,7 +88,7 @@ def _network_interfaces() -> list[dict[str, Any]]:
 
 
 def _nvidia(query: str) -> list[str]:
-    """One answer a GPU; [] on a node without NVIDIA's tool."""
+    """One answer for each GPU; empty on a node without nvidia-smi."""
     if not (tool := shutil.which("nvidia-smi")):
         return []
     command = [tool, f"--query-gpu={query}", "--format=csv,noheader"]
@@ -91,7 +101,7 @@ def _cores_usable() -> int:
 
 
 def _slurm_nodes() -> str | None:
-    """The nodes of the SLURM job that we are in; Snakemake leaves a job no variable but its number."""
+    """The nodes of our SLURM job. Snakemake leaves a job only the variable with its number, so squeue is asked."""
     if (nodes := os.environ.get("SLURM_JOB_NODELIST")) or not (job := os.environ.get("SLURM_JOB_ID")):
         return nodes
     command = ["squeue", "--noheader", "--jobs", job, "--format", "%N"]

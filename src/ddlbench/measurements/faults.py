@@ -1,4 +1,4 @@
-"""What killing members of a worker group led to, as tidy rows: one for each training."""
+"""What happened to trainings when members of their worker group were killed, as tidy rows: one for each."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +17,8 @@ COLUMNS = (
 )
 _ERROR = re.compile(r"^[\w.]*(Error|Exception)\b.*:")
 _REASON = re.compile(r"\b(aborted|closed|refused|reset|timed out) by\b")
-_LONGEST = 300  # characters of what was said
-_IN_TIME = 0.9  # of a time-out: who ends earlier has not waited for it
+_LONGEST = 300  # characters of a log's line
+_IN_TIME = 0.9  # of a time-out: a member that ended earlier did not wait for it
 
 Row = dict[str, Any]
 
@@ -43,10 +43,15 @@ class Fate:
 
 
 def outcome(survivors: Sequence[Fate], timeout_s: float) -> str:
-    """In one word what became of those who were not killed.
+    """Name what happened to the members that were not killed.
 
-    They went on where all of them finished; they hung where one said nothing any more, or ended only when a framework
-    had waited for its time-out; else they died.
+    Args:
+        survivors: at least one.
+        timeout_s: how long the framework waits for a silent member.
+
+    Returns:
+        WENT_ON if all finished. HUNG if one was silent to the end, or ended only after its framework's time-out. Else
+        DIED.
     """
     if all(each.has_finished for each in survivors):
         return WENT_ON
@@ -64,10 +69,18 @@ def row(
     tested: TestResult | None,
     conditions: Mapping[str, Any],
 ) -> Row:
-    """The row of one training. killed: whom, in words; tested: what the survivors' parameters were worth.
+    """Make the row of one training.
 
-    after_s is when the last of the survivors had finished or ended, or, of those who never did, when waiting for them
-    was given up. steps_done is what is known to be done by every surviving worker.
+    Args:
+        killed: in words, which members were killed.
+        victims: the members that were killed.
+        survivors: the others.
+        tested: how good the survivors' parameters were; None if nobody could test them.
+        conditions: the columns that are known before the training, among them steps, at_step and timeout_s.
+
+    Returns:
+        Values for COLUMNS. after_s is the time until the last survivor finished or ended, or until we no longer waited
+        for it. steps_done is the number of steps that every surviving worker certainly did.
     """
     found = outcome(survivors, conditions["timeout_s"])
     ended = [each for each in survivors if each.ended]
@@ -87,14 +100,14 @@ def row(
 
 
 def _last(log: str) -> str:
-    """The last line of a log that names an error, or else a reason, or at least says something."""
+    """The last line of a log that names an error; else the last with a reason; else the last that is not empty."""
     lines = [line.strip() for line in reversed(log.splitlines()) if line.strip()]
     telling = (line for sign in (_ERROR, _REASON) for line in lines if sign.search(line))
     return next(telling, lines[0] if lines else "")[:_LONGEST]
 
 
 def as_csv(rows: Iterable[Row]) -> str:
-    """The rows under COLUMNS; what does not apply is empty."""
+    """Write rows as CSV with the header COLUMNS; what does not apply is empty."""
     import pandas
 
     table = pandas.DataFrame(rows, columns=pandas.Index(COLUMNS))

@@ -8,7 +8,9 @@ class StopRule:
     """When a point has been measured often enough.
 
     Attributes:
-        interval_percent: the half width of the interval that is aimed at, of the median.
+        min_repetitions: measure at least so often.
+        max_repetitions: and at most so often.
+        interval_percent: stop when the half width of the interval is at most this percentage of the median.
     """
 
     min_repetitions: int
@@ -21,10 +23,12 @@ class Measure(StopRule):
     """The stop rule, and how many steps a repetition has.
 
     Attributes:
-        warmup_steps: steps before those that count, where links or workers are new.
-        step_budget_s: the time that a repetition's steps may take, within min_steps and max_steps.
-        recheck_s: how long a link may go unchecked.
-        seed: of everything random.
+        warmup_steps: steps that do not count, after a link or the worker group is new.
+        min_steps: the fewest timed steps of a repetition.
+        max_steps: the most timed steps of a repetition.
+        step_budget_s: the time that a repetition's steps may take; it decides between min_steps and max_steps.
+        recheck_s: a link is checked again after this time.
+        seed: of every random choice.
     """
 
     warmup_steps: int

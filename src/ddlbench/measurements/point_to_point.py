@@ -1,4 +1,4 @@
-"""What a point-to-point probe found, as tidy rows and in NetPIPE's own format."""
+"""The results of a point-to-point probe, as tidy rows and in NetPIPE's own format."""
 
 import csv
 import io
@@ -23,16 +23,20 @@ COLUMNS = (
     *("size_bytes", "one_way_us", "one_way_us_low", "one_way_us_high"),
     *("throughput_mbit", "throughput_mbit_low", "throughput_mbit_high", "repetitions", "complete", "host"),
 )
-SMALL_BYTES = 64  # up to here a message's time is the latency
+SMALL_BYTES = 64  # the time of a message of at most this size is the latency
 
 Row = dict[str, Any]
 
 
 def rows(times_s: Mapping[int, Sequence[float]], conditions: Mapping[str, Any]) -> list[Row]:
-    """One row a message size that was measured, in COLUMNS: medians and their 95 % bootstrap intervals.
+    """Summarise one-way times as medians and their 95 % bootstrap intervals.
 
-    times_s: one-way times in seconds by size in bytes, as they would be without time dilation. conditions: the columns
-    that all rows share. Throughput is in 10^6 bit/s.
+    Args:
+        times_s: size in bytes -> one-way times in seconds, as without time dilation.
+        conditions: the columns that all rows share.
+
+    Returns:
+        One row for each size that was measured, smallest first; keys are of COLUMNS. Throughput is in 10^6 bit/s.
     """
     found = []
     for size, values in sorted(times_s.items()):
@@ -57,7 +61,15 @@ def rows(times_s: Mapping[int, Sequence[float]], conditions: Mapping[str, Any]) 
 
 
 def stream_rows(throughput_mbit: Mapping[int, Sequence[float]], conditions: Mapping[str, Any]) -> list[Row]:
-    """As `rows`, of messages that follow each other without waiting: throughput in 10^6 bit/s, no one-way time."""
+    """Summarise streams: messages that follow each other without waiting, which have no one-way time.
+
+    Args:
+        throughput_mbit: size in bytes -> throughputs in 10^6 bit/s.
+        conditions: the columns that all rows share.
+
+    Returns:
+        One row for each size, smallest first; keys are of COLUMNS.
+    """
     found = []
     for size, values in sorted(throughput_mbit.items()):
         median, low, high = median_interval(values)
@@ -67,7 +79,7 @@ def stream_rows(throughput_mbit: Mapping[int, Sequence[float]], conditions: Mapp
 
 
 def as_csv(rows: Iterable[Row]) -> str:
-    """The rows with their columns' names; what was not measured is empty."""
+    """Write rows as CSV with the header COLUMNS; what was not measured is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -79,7 +91,7 @@ def as_csv(rows: Iterable[Row]) -> str:
 
 
 def as_netpipe(rows: Iterable[Row]) -> str:
-    """NetPIPE's three columns: bytes, throughput in 2^20 bit/s, one-way time in seconds."""
+    """Write rows in NetPIPE's three columns: bytes, throughput in 2^20 bit/s, one-way time in seconds."""
     return "".join(
         f"{row['size_bytes']:8d} {row['throughput_mbit'] * 1e6 / 2**20:f} {row['one_way_us'] / 1e6:0.9f}\n"
         for row in rows
@@ -87,7 +99,14 @@ def as_netpipe(rows: Iterable[Row]) -> str:
 
 
 def from_netpipe(text: str) -> dict[int, list[float]]:
-    """One-way times in seconds by size, of NetPIPE's three columns. Raises ValueError for anything else."""
+    """Read NetPIPE's three columns.
+
+    Returns:
+        Size in bytes -> one-way times in seconds.
+
+    Raises:
+        ValueError: the text has another form.
+    """
     times_s: dict[int, list[float]] = {}
     for line in text.splitlines():
         size, _, seconds = line.split()
@@ -96,5 +115,5 @@ def from_netpipe(text: str) -> dict[int, list[float]]:
 
 
 def latency_us(rows: Sequence[Row]) -> float | None:
-    """Half a round trip of small messages: the smallest median of them; None where none was measured."""
+    """The latency: the smallest one-way time of messages of at most SMALL_BYTES; None if none was measured."""
     return min((row["one_way_us"] for row in rows if row["size_bytes"] <= SMALL_BYTES), default=None)

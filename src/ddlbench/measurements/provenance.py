@@ -22,7 +22,7 @@ SUFFIX = ".prov.json"
 
 
 def repository_root(file: Path | str) -> Path:
-    """The folder above `file` that holds the Snakefile; the working directory where there is none."""
+    """The folder above `file` that holds the Snakefile; the working directory if there is none."""
     for folder in Path(os.path.abspath(file)).parents:
         if (folder / "Snakefile").is_file():
             return folder
@@ -40,18 +40,18 @@ def code_version(code: Code | None = None) -> dict[str, Any]:
         without git or outside a repository; sha256 of what the code says; purpose, what it decides, or None.
     """
     commit, dirty = _commit(PACKAGE)
-    said = code or whole_package()
+    code = code or whole_package()
     return {
         "version": ddlbench.__version__,
         "commit": commit,
         "dirty": dirty,
-        "sha256": said.sha256,
-        "purpose": said.purpose or None,
+        "sha256": code.sha256,
+        "purpose": code.purpose or None,
     }
 
 
 def _commit(folder: Path) -> tuple[str | None, bool | None]:
-    """Commit and dirty flag of the repository that `folder` lies in."""
+    """Commit and dirty flag of the repository that holds `folder`."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch"]
     try:
@@ -80,7 +80,7 @@ def write_sidecar(
         made_by: the rule's name.
         inputs: role (table, manifest, measurement, dataset, ...) -> its file or files.
         code: the code that decides the result; None for the whole package, which `ddlbench verify` does not compare.
-        parameters: what the result was asked for with.
+        parameters: the settings that the result depends on.
         outputs: files made together with `file`.
         started: when the work began; now is its end.
     """
@@ -117,6 +117,6 @@ def _hashed(file: Path | str, root: Path) -> dict[str, str]:
 
 
 def relative_name(file: Path | str, root: Path) -> str:
-    """`file` relative to the root; a file outside of it keeps its own path."""
+    """The path of `file` relative to the root; a file outside of the root keeps its own path."""
     path = Path(os.path.abspath(file))
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()

@@ -1,4 +1,4 @@
-"""The measurement record: what one repetition of one point left behind, with a checksum of its own."""
+"""The measurement record: the result of one repetition of one point, with a checksum; and values derived from it."""
 
 import json
 import math
@@ -31,18 +31,24 @@ Report = Mapping[str, Any]
 
 
 class DamagedRecord(DdlbenchError):
-    """A measurement file that is not what was written: `path` names it, `why` says what is wrong."""
+    """A measurement file whose content is not what was written.
+
+    Attributes:
+        path: of the file.
+        why: what is wrong.
+    """
 
     def __init__(self, path: Path | str, why: str) -> None:
+        """Compose the message from the file and what is wrong."""
         super().__init__(f"{path}: damaged: {why}")
         self.path = Path(path)
         self.why = why
 
 
 def seal(record: Mapping[str, Any]) -> Record:
-    """The record as plain JSON data with the checksum of everything else in it.
+    """Make a record plain JSON data, with a checksum of everything else in it.
 
-    Numbers that JSON cannot hold (the loss of a training that diverged: nan, inf) become None: not measured.
+    Numbers that JSON cannot hold become None, which means not measured: a diverged training has a loss of nan or inf.
     """
     content = {key: value for key, value in record.items() if key != "checksum"}
     plain = json.loads(json.dumps(_finite(content)))
@@ -50,7 +56,15 @@ def seal(record: Mapping[str, Any]) -> Record:
 
 
 def parse(text: str | bytes, path: Path | str) -> Record:
-    """The record in `text`, the content of `path`. Raises DamagedRecord where it is not a whole, true one."""
+    """Read and check a record.
+
+    Args:
+        text: the content of the file.
+        path: of the file, for errors.
+
+    Raises:
+        DamagedRecord: it is no JSON, its checksum is wrong, or it lacks something.
+    """
     try:
         record = json.loads(text)
         if not isinstance(record, dict):
@@ -67,7 +81,7 @@ def parse(text: str | bytes, path: Path | str) -> Record:
 
 
 def _mistake(record: Record) -> str | None:
-    """What keeps a record from being used, or None."""
+    """Why a record cannot be used; None if it can."""
     for key, kind in REQUIRED.items():
         if not isinstance(record.get(key), kind):
             return f"it has no valid {key!r} ({record.get(key)!r:.60})"
@@ -95,7 +109,7 @@ def _finite(value: Any) -> Any:
 
 
 def words(point: Mapping[str, Any]) -> str:
-    """A point for people: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss`."""
+    """Describe a point for people: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss`."""
     workers = point.get("workers")
     link = [("bandwidth_mbit", "Mbit/s"), ("latency_ms", "ms"), ("loss_percent", "% loss")]
     return ", ".join(
@@ -115,11 +129,14 @@ def is_synchronous(record: Mapping[str, Any]) -> bool:
 
 
 def step_time_ms(record: Mapping[str, Any]) -> float | None:
-    """Mean time per step, undilated: the time in which the group takes in a batch. None without any step.
+    """The mean time in which the worker group processes one batch, as without time dilation.
 
-    Together, all steps take as long as the slowest rank takes for all of them: the slowest rank of each step would
-    count twice what one rank is late with in a step and another waits for in the next. Of ranks that do not wait for
-    each other, N with step times t_i take in a batch's N shares in N / sum(1 / t_i).
+    If ranks step together, it is the mean of the slowest rank over all steps. (The slowest rank of each step would be
+    wrong: if one rank is late in a step and another waits for it in the next, the delay would count twice.) If ranks do
+    not wait for each other, N ranks with step times t_i process the N shares of a batch in N / sum(1 / t_i).
+
+    Returns:
+        Milliseconds; None for a record without steps.
     """
     means = [math.fsum(times) / len(times) for times in record["step_times_ms"]]
     if not means:
@@ -129,13 +146,21 @@ def step_time_ms(record: Mapping[str, Any]) -> float | None:
 
 
 def images_per_second(record: Mapping[str, Any]) -> float | None:
-    """Images of the whole worker group per second (`batch_size` is the global batch)."""
+    """Images that the whole worker group processes per second; None for a record without steps."""
     time = step_time_ms(record)
     return 1000 * record["point"]["batch_size"] / time if time else None
 
 
 def epoch_time_s(record: Mapping[str, Any], report: Report) -> float | None:
-    """Time per epoch, extrapolated from the step time to what the grid's `report` counts as an epoch."""
+    """The time per epoch, extrapolated from the mean time of a step.
+
+    Args:
+        record: a measurement.
+        report: of the grid; says how many steps (epoch_steps) or images (epoch_images) are an epoch.
+
+    Returns:
+        Seconds; None for a record without steps, or if the report does not define an epoch.
+    """
     time = step_time_ms(record)
     steps = report.get("epoch_steps")
     if steps is None and report.get("epoch_images") is not None:
@@ -144,13 +169,22 @@ def epoch_time_s(record: Mapping[str, Any], report: Report) -> float | None:
 
 
 def training_time_s(record: Mapping[str, Any], report: Report) -> float | None:
-    """Time of the training that the grid's `report` asks for: `epochs` epochs."""
+    """The time of a training of `epochs` epochs, as the grid's `report` says.
+
+    Returns:
+        Seconds; None if `epoch_time_s` is None, or if the report does not say how many epochs.
+    """
     time = epoch_time_s(record, report)
     return None if time is None or report.get("epochs") is None else time * report["epochs"]
 
 
 class Metric(NamedTuple):
-    """A column of the tables: its unit ("" = a pure number) and how to read it from a record and a report."""
+    """A column of the tables.
+
+    Attributes:
+        unit: empty for a pure number.
+        read: derives the value from a record and the report of its grid; None if the record does not have it.
+    """
 
     unit: str
     read: Callable[[Mapping[str, Any], Report], float | None]
@@ -165,7 +199,7 @@ def _link(key: str) -> Callable[[Mapping[str, Any], Report], float | None]:
 
 
 def _of_busiest_host(key: str) -> Callable[[Mapping[str, Any], Report], float | None]:
-    """The largest of all hosts': of a parameter server, or of any host of a ring."""
+    """The largest value of all hosts: the parameter server's, or that of any host of a ring."""
     return lambda record, report: max(
         (host[key] for host in ((record.get("telemetry") or {}).get("hosts") or {}).values()), default=None
     )
@@ -192,15 +226,18 @@ METRICS: dict[str, Metric] = {
 
 
 def steps(record: Mapping[str, Any]) -> int:
-    """Number of measured steps of a repetition."""
+    """The number of timed steps of a repetition."""
     return len(record["step_times_ms"][0]) if record["step_times_ms"] else 0
 
 
 def epochs(record: Mapping[str, Any]) -> Iterator[tuple[int, Record]]:
-    """Each epoch of a record (1, 2, ...) as a record of its own, for tables with a row per epoch.
+    """Split a record into its epochs, for tables with a row for each epoch.
 
-    Epochs are counted back from the end, so that dropped warm-up steps shorten the first one only. Losses and
-    accuracy were measured after the last epoch and stay there; times that are means over all are dropped.
+    Epochs are counted from the end, so that the first one is shorter by the warm-up steps. Losses and accuracy were
+    measured after the last epoch, and only its record keeps them. Means over all epochs are dropped.
+
+    Yields:
+        The epoch's number, from 1, and a record of its steps alone.
     """
     point, total = record["point"], steps(record)
     count = max(1, point.get("epochs") or 1)

@@ -1,4 +1,4 @@
-"""What messages get from the network inside each runtime, as tidy rows."""
+"""How fast messages are on the networks of each runtime, as tidy rows."""
 
 import csv
 import io
@@ -13,15 +13,21 @@ COLUMNS = (
     *("throughput_mbit", "throughput_mbit_low", "throughput_mbit_high", "repetitions", "host"),
 )
 Row = dict[str, Any]
-Way = tuple[str, str]  # a runtime and a network
+Way = tuple[str, str]  # (runtime, network)
 
 
 def rows(
     times_s: Mapping[Way, Mapping[int, Sequence[float]]], without: Mapping[Way, str], host: str
 ) -> list[Row]:
-    """One row for each runtime, network and message size, in COLUMNS; of what was not measured one row with the reason.
+    """Summarise one-way times as medians and their 95 % bootstrap intervals.
 
-    times_s: one-way times in seconds by size in bytes, one a round; without: why there are none.
+    Args:
+        times_s: for each runtime and network, size in bytes -> one-way times in seconds, one for each round.
+        without: for each runtime and network that was not measured, the reason.
+        host: on which machine.
+
+    Returns:
+        One row for each runtime, network and size, and one for each that was not measured; keys are of COLUMNS.
     """
     measured = [
         row
@@ -39,7 +45,7 @@ def rows(
 
 
 def as_csv(found: Iterable[Row]) -> str:
-    """The rows as CSV."""
+    """Write rows as CSV with the header COLUMNS; what was not measured is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()

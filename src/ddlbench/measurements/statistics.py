@@ -1,7 +1,7 @@
 """Median, 95 % bootstrap interval, and the rule that says when a point has been measured often enough.
 
 The percentile bootstrap is that of `scipy.stats.bootstrap` (a test compares them), for the median only:
-importing SciPy takes 1.5 s, which neither a sweep nor a figure has to spare.
+importing SciPy takes 1.5 s, too long for a sweep or a figure.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,13 @@ SEED = 1
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """Median of `values` and the 95 % bootstrap interval of the median (percentile method, seeded).
+    """The median of `values`, and its 95 % bootstrap interval (percentile method, seeded).
 
-    low and high are None for a single value, which says nothing about spread. Raises ValueError for no value.
+    Returns:
+        median, low, high. For a single value low and high are None: it says nothing about spread.
+
+    Raises:
+        ValueError: there is no value.
     """
     import numpy
 
@@ -39,7 +43,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float | None, float
 
 @lru_cache(maxsize=64)
 def _middle_ranks(count: int) -> "tuple[NDArray[numpy.intp], NDArray[numpy.intp]]":
-    """Ranks of the two middle values (one, for odd counts) of each resample of `count` sorted values."""
+    """The ranks of the two middle values (equal for odd counts) in each resample of `count` sorted values."""
     import numpy
 
     resamples = numpy.random.default_rng(SEED).integers(0, count, size=(RESAMPLES, count))
@@ -48,7 +52,7 @@ def _middle_ranks(count: int) -> "tuple[NDArray[numpy.intp], NDArray[numpy.intp]
 
 
 def is_stable(values: Sequence[float], interval_percent: float, min_repetitions: int) -> bool:
-    """Whether the interval's half width is at most `interval_percent` % of the median of enough values."""
+    """Whether there are enough values, and half the interval's width is at most `interval_percent` % of the median."""
     if len(values) < max(2, min_repetitions):
         return False
     median, low, high = median_interval(values)
@@ -56,7 +60,7 @@ def is_stable(values: Sequence[float], interval_percent: float, min_repetitions:
 
 
 def needs_repetition(values: Sequence[float], rule: StopRule) -> bool:
-    """Whether a point that gave `values` (one a repetition) has to be measured once more."""
+    """Whether a point must be measured once more; `values` are those of its repetitions so far."""
     if len(values) < rule.min_repetitions:
         return True
     if len(values) >= rule.max_repetitions:

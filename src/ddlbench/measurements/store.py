@@ -1,8 +1,8 @@
-"""The measurement store: one file a repetition, found by the fingerprint of everything that determines it.
+"""The measurement store: a file for each repetition, found by the fingerprint of everything that determines it.
 
     <root>/<fp[:2]>/<fp>/<repetition>-<started>.json      append-only; a file is whole or absent
-    <root>/<fp[:2]>/<fp>/since                            what was started before this moment no longer counts
-    <root>/set-aside/                                     damaged files, and those whose link turned out to be wrong
+    <root>/<fp[:2]>/<fp>/since                            a measurement that began before this moment does not count
+    <root>/set-aside/                                     damaged files, and those whose link was found to be wrong
 
 Nothing is locked: files are created in one step and never changed, so pipelines may share a store.
 """
@@ -32,11 +32,22 @@ def fingerprint(
     machine: Mapping[str, Any],
     gpus: Sequence[str] = (),
 ) -> str:
-    """SHA-256 of everything that determines a measurement: what has the same is not measured again.
+    """Hash everything that determines a measurement: a point with the same fingerprint is not measured again.
 
-    point: of the plan. measure: the config's section (how often to repeat does not count).
-    machine: facts of the node (its cpu_model and cores count). gpus: those that are computed on, in words; none are no
-    part of it, as before there were any. 400 and 400.0 are the same value.
+    400 and 400.0 are the same value.
+
+    Args:
+        point: of the plan.
+        measure: the configuration's section; of it MEASURE_KEYS count, how often to repeat does not.
+        dilation: the factor of time dilation.
+        environment_sha256: of the framework's locked environment.
+        code_sha256: of the code that decides a measurement.
+        dataset_sha256: of the data set's files.
+        machine: facts of the node; of them cpu_model and cores count.
+        gpus: the GPUs that compute, in words. Without any the fingerprint is the same as before GPUs were supported.
+
+    Returns:
+        The sha256 in hexadecimal digits.
     """
     return sha256_json(
         _integral(
@@ -65,13 +76,24 @@ def _integral(value: Any) -> Any:
 
 
 class Store:
-    """The measurements below a folder (made when the first one is added)."""
+    """The measurements below a folder, which is made when the first one is added."""
 
     def __init__(self, root: Path | str) -> None:
+        """Open the store below the folder `root`."""
         self.root = Path(root)
 
     def add(self, record: Mapping[str, Any]) -> Path:
-        """Keep a record (sealed here) and return its file. Raises DdlbenchError where the disk is full."""
+        """Keep a record.
+
+        Args:
+            record: not sealed yet.
+
+        Returns:
+            Its file.
+
+        Raises:
+            DdlbenchError: it cannot be written, as when the disk is full.
+        """
         sealed = seal(record)
         text = canonical_json(sealed) + "\n"
         name = f"{sealed['repetition']}-{_instant(sealed['started']):%Y%m%dT%H%M%S.%fZ}"
@@ -83,15 +105,18 @@ class Store:
         return path
 
     def start_afresh(self, fingerprint: str, when: datetime) -> None:
-        """Leave out, from now on, what was started before `when`, which only moves forward."""
+        """From now on, ignore measurements that began before `when`; the moment only moves forward."""
         known = self._since(fingerprint)
         if self._folder(fingerprint).is_dir() and (known is None or known < _utc(when)):
             write_atomically(self._folder(fingerprint) / SINCE, _utc(when).isoformat())
 
     def measurements(self, fingerprint: str) -> list[tuple[Path, Record]]:
-        """The records of a fingerprint, by repetition, then by start, since the last fresh start.
+        """Read the records of a fingerprint that count.
 
-        A damaged file is named on stderr, moved into `set-aside/` and not used.
+        A damaged file is named on stderr and moved into `set-aside/`.
+
+        Returns:
+            Each record with its file, sorted by repetition, then by when it began.
         """
         found = []
         since = self._since(fingerprint)
@@ -100,7 +125,7 @@ class Store:
                 record = parse(path.read_bytes(), path)
                 if record["fingerprint"] != fingerprint:
                     raise DamagedRecord(path, f"it belongs to the fingerprint {record['fingerprint']}")
-            except FileNotFoundError:  # set aside by another pipeline in the meantime
+            except FileNotFoundError:  # another pipeline has set it aside in the meantime
                 continue
             except DamagedRecord as damage:
                 self._set_aside(damage.path, str(damage))
@@ -112,7 +137,7 @@ class Store:
         return [(path, record) for _, _, path, record in found]
 
     def withdraw(self, path: Path, why: str) -> None:
-        """Set aside a measurement that turned out not to count; it is named on stderr."""
+        """Move a measurement that must not count into `set-aside/`, and name it on stderr."""
         self._set_aside(path, f"{path}: {why}")
 
     def _folder(self, fingerprint: str) -> Path:
@@ -154,5 +179,5 @@ def _instant(text: str) -> datetime:
 
 
 def _utc(moment: datetime) -> datetime:
-    """The moment in UTC; one without a zone is taken as UTC."""
+    """The moment in UTC; a moment without a time zone is taken as UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

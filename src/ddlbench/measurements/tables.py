@@ -1,4 +1,4 @@
-"""Tables of measurements: a row a point (or a point and epoch), median and 95 % interval of each metric."""
+"""Tables of measurements: a row for each point (or point and epoch), median and 95 % interval of each metric."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,16 +22,22 @@ Row = dict[str, Any]
 def aggregate(
     manifests: Sequence[Path | str], measure: Mapping[str, Any] | None = None
 ) -> "pandas.DataFrame":
-    """The table of the runs of a grid, from their manifests and from the measurement files that these list.
+    """Make the table of a grid from the manifests of its runs.
 
-    measure: the config's section, whose stop rule (interval_percent, min_repetitions) fills `stable`;
-    by default the manifest's own ("measure"); the column stays empty without either.
-    Returns one row a point, sorted, or one a point and epoch where the report says `per_epoch: true`.
-    Columns: study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (measured,
-    of all repetitions), dilation, backend, host, container_engine, python_version, packages_sha256, stable, and
-    m, m_low, m_high for each m of METRICS.
-    What could not be measured is a row too, with its status, its reason, and empty metrics.
-    Raises DdlbenchError, naming the file, where a manifest or measurement is damaged or missing.
+    Args:
+        manifests: files, which list the measurements.
+        measure: the configuration's section, whose stop rule decides the column `stable`. None takes the section that
+            the manifest holds; without either the column is empty.
+
+    Returns:
+        One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
+        study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
+        repetitions), dilation, backend, host, container_engine, python_version, packages_sha256, stable, and m, m_low,
+        m_high for each m of METRICS. A point that could not be measured has a row with its status, its reason and
+        empty metrics.
+
+    Raises:
+        DdlbenchError: a manifest or measurement is damaged or missing; names it.
     """
     import pandas
 
@@ -58,7 +64,7 @@ def aggregate(
 
 
 def write_table(table: "pandas.DataFrame", path: Path | str) -> None:
-    """Write the table as CSV, atomically; metrics to six digits. Equal tables give equal bytes."""
+    """Write a table as CSV, whole or not at all, metrics to six digits. Equal tables give equal bytes."""
     rounded = table.copy()
     for name in (f"{metric}{suffix}" for metric in METRICS for suffix in ("", "_low", "_high")):
         if name in rounded:
@@ -67,7 +73,11 @@ def write_table(table: "pandas.DataFrame", path: Path | str) -> None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """A run's manifest. Raises DdlbenchError, naming the file, where it is damaged or missing."""
+    """Read a run's manifest.
+
+    Raises:
+        DdlbenchError: it is damaged or missing; says how to make it again.
+    """
     try:
         manifest: dict[str, Any] = json.loads(path.read_bytes())
         return {key: manifest[key] for key in ("study", "grid", "points")} | manifest
@@ -105,12 +115,12 @@ def _rows(
 
 
 def _gpus(records: Sequence[Record]) -> Row:
-    """What is recorded of the GPUs that were computed on; nothing where there were none."""
+    """What is recorded of the GPUs that computed; empty if there were none."""
     return records[0]["provenance"].get("gpus") or {} if records else {}
 
 
 def _software(records: Sequence[Record]) -> Row:
-    """What containers ran in; the interpreter and a digest of the packages, which must be equal to compare runtimes."""
+    """The container engine, the interpreter and a hash of the packages, which runtimes must share to be compared."""
     environment = records[0]["provenance"].get("environment") or {} if records else {}
     packages = environment.get("packages")
     engine = environment.get("engine") or {}
@@ -130,7 +140,15 @@ def _by_epoch(records: Sequence[Record]) -> Iterable[tuple[int, list[Record]]]:
 
 
 def records_of(path: Path, entry: Mapping[str, Any]) -> list[Record]:
-    """The measurements that an entry of the manifest `path` lists."""
+    """Read the measurements that an entry of a manifest lists.
+
+    Args:
+        path: of the manifest.
+        entry: of one point.
+
+    Raises:
+        DdlbenchError: one is damaged or missing; says how to measure it again.
+    """
     records = []
     for name in entry.get("measurements") or []:
         file = repository_root(path) / name
@@ -157,14 +175,14 @@ def _metrics(records: Sequence[Record], report: Mapping[str, Any], rule: Mapping
 
 
 def cell(value: Any) -> Any:
-    """A point's value as a cell: a shape [28, 28, 1] is `28x28x1`, sites are their name."""
+    """A point's value as a cell of a table: the shape [28, 28, 1] is `28x28x1`, sites are their name."""
     if isinstance(value, Mapping):
         return value["name"]
     return "x".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def _are_whole(values: Iterator[Any]) -> bool:
-    """Whether all values that are there (at least one) are whole numbers; others in the column are empty."""
+    """Whether all values that are not None are whole numbers, and there is at least one."""
     present = [value for value in values if value is not None]
     return bool(present) and all(type(value) is int for value in present)
 
