@@ -26,14 +26,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--left-out", action="store_true", help="the tests that --ordinary has left out last")
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)  # after -k and -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what cannot run here."""
     before: list[str] | None = config.cache.get(_RECORD, None) if config.getoption("left_out") else None
     left_out: dict[str, str] = {}
     kept = []
     for item in items:
-        _mark(item)
         if before is not None and item.nodeid not in before:
             continue
         wanting = next((name for name in _needs(item) if _is_left_out(name, config)), None)
@@ -103,7 +102,7 @@ def _is_left_out(name: str, config: pytest.Config) -> bool:
     return not is_here(name) or (config.getoption("ordinary") and not need.ordinary)
 
 
-def _mark(item: pytest.Item) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """A test's folder is its marker; who starts processes may meet a busy machine; some need another kernel."""
     folder = item.path.parent.name
     item.add_marker(folder)
