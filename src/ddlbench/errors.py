@@ -1,4 +1,4 @@
-"""Errors that are written for people: what happened, where, what to do. None of them deserves a stack trace."""
+"""Errors for people: what happened, where, what to do. They are shown without a stack trace."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -8,19 +8,27 @@ from pathlib import Path
 
 
 class DdlbenchError(Exception):
-    """Something that the user can act on; its text is all that is shown."""
+    """An error that the user can do something about; only its text is shown."""
 
     exit_code = 1
 
 
 class ConfigError(DdlbenchError):
-    """A mistake in the configuration, found before anything starts: file, key, value, what was expected."""
+    """A mistake in the configuration: file, key, value, and what was expected. It is found before anything starts."""
 
     exit_code = 2
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """` (did you mean 'mlp'?)` for the known name closest to `name`, or an empty string."""
+    """A hint for a message: ` (did you mean 'mlp'?)`.
+
+    Args:
+        name: what the user wrote.
+        known: the names that would have been right.
+
+    Returns:
+        The hint with the most similar known name; an empty string if none is similar.
+    """
     matches = get_close_matches(str(name), list(known), n=1, cutoff=0.5)
     return f" (did you mean {matches[0]!r}?)" if matches else ""
 

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, append-only creation, and hashes of contents."""
+"""Files that are complete or absent: atomic writes, creation without overwriting, and hashes of contents."""
 
 import errno
 import hashlib
@@ -16,16 +16,32 @@ _TAIL_LINES = 8
 
 
 def write_atomically(path: Path | str, data: bytes | str) -> None:
-    """Replace `path` by `data` in one step; after any death it holds the old content or the new, never a part.
+    """Replace a file in one step: after a crash or power failure it has the old content or the new, never a part.
 
-    Raises DdlbenchError where the disk is full.
+    Args:
+        path: the file; its folder is made if there is none.
+        data: the whole content; text is encoded as UTF-8.
+
+    Raises:
+        DdlbenchError: the disk is full.
     """
     with _complete_temporary_file(Path(path), data) as temporary:
         os.replace(temporary, path)
 
 
 def create_once(path: Path | str, data: bytes | str) -> bool:
-    """Create `path` with `data` in one step; False, and nothing changed, where it exists already."""
+    """Create a file in one step, unless it exists.
+
+    Args:
+        path: the file; its folder is made if there is none.
+        data: the whole content; text is encoded as UTF-8.
+
+    Returns:
+        Whether it was created; False: it exists, and was not changed.
+
+    Raises:
+        DdlbenchError: the disk is full.
+    """
     with _complete_temporary_file(Path(path), data) as temporary:
         try:
             os.link(temporary, path)
@@ -36,7 +52,7 @@ def create_once(path: Path | str, data: bytes | str) -> bool:
 
 @contextmanager
 def _complete_temporary_file(path: Path, data: bytes | str) -> Iterator[str]:
-    """A file beside `path` that holds all of `data` on disk; gone afterwards unless it was renamed."""
+    """A file beside `path` with all of `data` on disk; it is removed afterwards unless it was renamed."""
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,22 +75,22 @@ def _complete_temporary_file(path: Path, data: bytes | str) -> Iterator[str]:
 
 
 def sha256_file(path: Path | str) -> str:
-    """SHA-256 of a file's bytes, as hexadecimal digits."""
+    """SHA-256 of a file's content, as hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_json(value: Any) -> str:
-    """SHA-256 of the canonical JSON of `value`: sorted keys, no spaces, so that equal values hash alike."""
+    """SHA-256 of `canonical_json(value)`, as hexadecimal digits: equal values have equal hashes."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def canonical_json(value: Any) -> str:
-    """`value` as JSON with sorted keys and no spaces."""
+    """Write a value as JSON with sorted keys and no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log, indented, to follow a message."""
+    """The last lines of a log, indented, to append to a message; empty if there is no such file."""
     lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if log.exists() else []
     return "".join(f"\n    {line}" for line in lines)

@@ -1,1 +1,1 @@
-"""The private namespaces in which hosts are emulated; they need no root and die as a whole."""
+"""The private namespaces in which hosts are emulated. They need no root, and nothing of them outlives their owner."""

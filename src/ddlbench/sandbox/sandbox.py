@@ -1,7 +1,7 @@
-"""A private sandbox for a run: user, process, mount and network namespaces that vanish, whole, with their owner.
+"""A private sandbox for a run: user, process, mount and network namespaces that disappear with their owner.
 
-No root is needed. The kernel ends every process in the sandbox when its first one ends, and that one ends with us; the
-namespaces and all that is in them go with the last process.
+No root is needed. The kernel kills every process in the sandbox when its first process ends, and that process ends when
+we end. The namespaces and all that is in them are removed with the last process.
 """
 
 import os
@@ -19,7 +19,12 @@ _OUTER_USER = "DDLBENCH_OUTER_USER"
 
 
 def sandboxed(command: Sequence[str], *, as_root: bool) -> list[str]:
-    """The argv that runs `command` as the first process of a new sandbox; `as_root` needs no user namespace."""
+    """The argv that runs a command as the first process of a new sandbox.
+
+    Args:
+        command: its argv.
+        as_root: whether the caller has the rights of root; if so, no user namespace is made.
+    """
     user = [] if as_root else ["--user", "--map-root-user"]
     return [
         "unshare",
@@ -36,9 +41,11 @@ def sandboxed(command: Sequence[str], *, as_root: bool) -> list[str]:
 
 
 def sandbox_argv(command: Sequence[str], within: Sequence[str] = ()) -> list[str]:
-    """The argv that runs `command` as the first process of a new sandbox, as this user may make one.
+    """The argv that runs a command as the first process of a new sandbox, in the way that this user is allowed to.
 
-    within: words before a command with which it starts as root of some user namespace, where the sandbox is then made.
+    Args:
+        command: its argv.
+        within: the beginning of an argv that enters a user namespace as its root; the sandbox is made in there.
     """
     return [*within, *sandboxed(command, as_root=bool(within) or _may_unshare_as_root())]
 
@@ -50,9 +57,19 @@ def run_sandboxed(
     within: Sequence[str] = (),
     stderr: IO[bytes] | int | None = None,
 ) -> int:
-    """Run a module of ours in a sandbox until it ends; returns its exit status.
+    """Run a module of ours in a sandbox until it ends.
 
-    within: as of `sandbox_argv`. Raises DdlbenchError where this machine allows no sandbox.
+    Args:
+        module: its name, for `python -m`.
+        arguments: its command line.
+        within: as of `sandbox_argv`.
+        stderr: where its standard error goes; None: to ours.
+
+    Returns:
+        Its exit status.
+
+    Raises:
+        DdlbenchError: this machine allows no sandbox.
     """
     check_sandbox(within)
     command = [sys.executable, "-m", module, *arguments]
@@ -66,18 +83,28 @@ def run_sandboxed(
 
 
 def outer_process() -> int:
-    """The id that this process has outside of its sandbox: the outer /proc says what `self` is there."""
+    """The id that this process has outside of its sandbox."""
+    # The link `self` in the /proc of the outer namespace names our id there.
     return int(os.readlink("self", dir_fd=int(os.environ[_OUTER_PROCESSES])))
 
 
 def outer_user() -> tuple[int, int]:
-    """The user and group, as numbered outside of the sandbox, for whom it is."""
+    """The ids, outside of the sandbox, of the user and group that it was made for."""
     user, group = map(int, os.environ[_OUTER_USER].split(":"))
     return user, group
 
 
 def check_sandbox(within: Sequence[str] = (), *, patience_s: float = _PROBE_TIMEOUT_S) -> None:
-    """Raise DdlbenchError, with what to do, where this machine allows no sandbox; within: as of `sandbox_argv`."""
+    """Check that this machine allows a sandbox, by making one.
+
+    Args:
+        within: as of `sandbox_argv`.
+        patience_s: how long that may take.
+
+    Raises:
+        DdlbenchError: it does not; with what to do about it.
+        subprocess.TimeoutExpired: it took longer than `patience_s`.
+    """
     argv = sandbox_argv(["true"], within)
     try:
         answer = subprocess.run(argv, capture_output=True, text=True, timeout=patience_s)
@@ -96,7 +123,7 @@ def check_sandbox(within: Sequence[str] = (), *, patience_s: float = _PROBE_TIME
 
 
 def _may_unshare_as_root() -> bool:
-    """Root makes the sandbox without a user namespace, unless it is a container's root that may not."""
+    """Whether we may make a sandbox without a user namespace: root may, but not every container's root."""
     if os.geteuid() != 0:
         return False
     answer = subprocess.run(

@@ -1,1 +1,1 @@
-"""What the kernel is asked for: processes, namespaces, clocks, GPUs' shares."""
+"""The operating system: system calls, processes, namespaces, clocks, and how GPUs are shared."""

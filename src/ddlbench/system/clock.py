@@ -1,4 +1,4 @@
-"""Where the wall time of a session goes."""
+"""A session's clock, which also sums up what the time was spent on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,14 @@ from time import monotonic
 
 @dataclass
 class Clock:
-    """Where the wall time of a session went, in seconds."""
+    """What the wall time of a session was spent on.
+
+    Attributes:
+        started: when the session started, on the monotonic clock.
+        launch_s: starting worker groups.
+        probe_s: checking links and measuring the machine.
+        steps_s: timed steps.
+    """
 
     started: float = field(default_factory=monotonic)
     launch_s: float = 0.0
@@ -16,12 +23,12 @@ class Clock:
     steps_s: float = 0.0
 
     def now_s(self) -> float:
-        """How long the session has taken so far."""
+        """Seconds since the session started."""
         return monotonic() - self.started
 
     @contextmanager
     def probing(self) -> Iterator[None]:
-        """Count what happens in the `with` as probing."""
+        """Count the time of a `with` block as probing."""
         began = monotonic()
         try:
             yield
@@ -29,7 +36,7 @@ class Clock:
             self.probe_s += monotonic() - began
 
     def as_dict(self) -> dict[str, float]:
-        """The sums, and the whole session's time."""
+        """The sums by name, and `wall_s`, the time of the whole session."""
         return {
             "wall_s": self.now_s(),
             "launch_s": self.launch_s,

@@ -5,13 +5,17 @@ from dataclasses import dataclass
 
 from ddlbench.protocol.messages import GpuShare
 
-# Of a GPU that workers share: the rest is for what each process has there besides its arrays (context, NCCL's buffers).
+# Of a GPU that workers share. The rest is for what each process needs besides its arrays (context, NCCL's buffers).
 SHARED = 0.9
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU by its place on the PCI bus among those of its machine, from 0, as NVML and CUDA's PCI_BUS_ID have it."""
+    """A GPU of this machine.
+
+    Attributes:
+        index: from 0, in the order of the PCI bus, as NVML and CUDA's PCI_BUS_ID number GPUs.
+    """
 
     index: int
     uuid: str
@@ -20,9 +24,10 @@ class Gpu:
 
 
 def share_out(gpus: Sequence[Gpu], workers: int) -> tuple[GpuShare, ...]:
-    """Each worker's share: a GPU of its own where there are enough, else worker i is on GPU i modulo their number.
+    """Give each worker a GPU of its own; if there are too few, worker i computes on GPU i modulo their number.
 
-    Without GPUs there are no shares.
+    Returns:
+        One share for each worker, in order; none at all if there are no GPUs.
     """
     counts = [len(range(place, workers, len(gpus))) for place in range(len(gpus))]
     each = [
@@ -41,9 +46,13 @@ def share_out(gpus: Sequence[Gpu], workers: int) -> tuple[GpuShare, ...]:
 
 
 def visible(gpus: Sequence[Gpu], named: str | None) -> list[Gpu]:
-    """Those of the machine's GPUs that CUDA_VISIBLE_DEVICES names, in its order (None: all of them).
+    """The GPUs that CUDA_VISIBLE_DEVICES makes visible, in its order.
 
-    As CUDA has it, names are indices or beginnings of UUIDs, and the first that is none ends the list.
+    As in CUDA, a name is an index or the beginning of a UUID, and the first unknown name ends the list.
+
+    Args:
+        gpus: all GPUs of the machine.
+        named: the value of CUDA_VISIBLE_DEVICES; None: it is not set, and all GPUs are visible.
     """
     if named is None:
         return list(gpus)

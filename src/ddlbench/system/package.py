@@ -1,4 +1,4 @@
-"""Where this package lies, for processes and containers that must import it too."""
+"""Where this package is installed, for other processes and containers that must import it too."""
 
 import sys
 from pathlib import Path
