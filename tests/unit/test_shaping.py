@@ -4,7 +4,9 @@ import pytest
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
-from ddlbench.network.shaping import Netem, Port, burst_bytes, queue_bytes, sized_by, train_bytes
+from ddlbench.network.ports import Port
+from ddlbench.network.shaping import Netem
+from ddlbench.network.sizes import burst_bytes, queue_bytes, sizing_link, train_bytes
 
 
 @pytest.mark.parametrize("bandwidth_mbit", [1, 10, 100, 400, 1000, 2000, 10_000, 100_000])
@@ -32,11 +34,11 @@ def test_a_queue_holds_a_round_trip_and_more(latency_ms):
 
 
 def test_what_is_made_at_full_speed_keeps_its_bursts_when_time_is_dilated():
-    assert sized_by(Link(2000), 4) == Link(2000)
+    assert sizing_link(Link(2000), 4) == Link(2000)
 
 
 def test_a_link_that_is_only_made_slowed_down_carries_no_megabytes_for_free():
-    assert burst_bytes(sized_by(Link(100_000), 200)) < 2**15 + 2**10
+    assert burst_bytes(sizing_link(Link(100_000), 200)) < 2**15 + 2**10
     assert burst_bytes(Link(100_000)) > 3e6
 
 

@@ -1,1 +1,1 @@
-"""What connects the workers: links, emulated hosts and the probes that check them."""
+"""What connects the workers: links, emulated hosts, and the checks of both."""

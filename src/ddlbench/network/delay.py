@@ -1,9 +1,9 @@
-"""The delay process: holds each forwarded packet of a link back for that link's latency.
+"""The delay process: it holds back each forwarded packet of a link for that link's latency.
 
-It binds one NFQUEUE a link, each in the network namespace that forwards, and gives the verdict when the time has come;
-the packets themselves never leave the kernel. Its input is lines of JSON, a list of delay and jitter in nanoseconds for
-each queue; each is answered with `ok`. Should it die, the queues are dead too, not free: a link never gets faster than
-it was told to be.
+It binds one NFQUEUE for each link, in the network namespace that forwards, and gives the verdict when the latency is
+over; the packets themselves never leave the kernel. Its input is lines of JSON, each a list of [delay, jitter] in
+nanoseconds for every queue; it answers each with `ok`. If it dies, its queues forward nothing: a link never gets faster
+than it should be.
 
     python -m ddlbench.network.delay NAMESPACE...       (file descriptors; queue i is in the i-th, counted from 0)
 """
@@ -32,19 +32,28 @@ _SOCKET_BUFFER_BYTES = 64 << 20
 QUEUE_PACKETS = 400_000  # packets: 2 Gbit/s of full frames for more than two seconds
 _COPY_META, _GSO_FLAG = 1, 4
 _ACCEPT = 1
-_PACKET_ID_OFFSET = 24  # netlink header 16, nfgenmsg 4, attribute header 4: the packet header comes first
-_BATCH, _VERDICTS = 64, 8  # packets taken, packets let go, at a time
-# After packets came, it looks for more only that much later: woken by each, it would put aside whoever sends them.
-_NAP_S = 100e-6
+_PACKET_ID_OFFSET = (
+    24  # netlink header 16, nfgenmsg 4, attribute header 4: the packet header is the first attribute
+)
+_BATCH, _VERDICTS = 64, 8  # packets received, packets released, at a time
+# After packets have arrived, it pauses that long. If each packet woke it, it would preempt their senders.
+_PAUSE_S = 100e-6
 _TIMER_SLACK_NS = 1000
-# A core that has slept for long, a virtual one more so, wakes up that late at worst.
+# The most by which a core wakes up late after a long sleep, above all a virtual one.
 _LATE_NS = 500_000
-# What naps, timers and the way back into Python usually cost; a packet is let go that much early.
+# What pauses, timers and the way back into Python usually cost; a packet is released that much early.
 _EARLY_NS = 200_000
 
 
 class Queue:
-    """One NFQUEUE and the packets waiting in it, in order of arrival."""
+    """One NFQUEUE and the packets that wait in it, in order of arrival.
+
+    Attributes:
+        number: its number in its namespace.
+        delay_ns: for how long a packet waits.
+        jitter_ns: how much longer or shorter it may wait, uniformly distributed.
+        waiting: (when it is due on the monotonic clock in ns, the kernel's id) of each packet.
+    """
 
     def __init__(self, number: int, namespace: int) -> None:
         self.number = number
@@ -66,7 +75,12 @@ class Queue:
         self.socket.setblocking(False)
 
     def take(self, buffer: bytearray) -> None:
-        """Note what has arrived; it is due one delay from now, and not before what is ahead of it."""
+        """Receive the packets that have arrived; each is due one delay from now, and never before the packet ahead of
+        it.
+
+        Args:
+            buffer: room for one message of the kernel; its content is overwritten.
+        """
         now = monotonic_ns() - _EARLY_NS
         due = now + max(_EARLY_NS, self.delay_ns)
         try:
@@ -81,9 +95,16 @@ class Queue:
             pass
 
     def release(self, now: int) -> int | None:
-        """Let pass what is due, a few packets at a time; returns when the next is due, or None.
+        """Let the packets pass that are due.
 
-        One verdict serves all packets up to the one it names; for many, it would keep the kernel from all else.
+        One verdict covers all packets up to the one that it names. It is given for a few packets at a time: the kernel
+        would do nothing else while it handles many.
+
+        Args:
+            now: the time on the monotonic clock, in ns.
+
+        Returns:
+            When the next packet is due, in ns; None if none waits.
         """
         while self.waiting and self.waiting[0][0] <= now:
             for _ in range(_VERDICTS):
@@ -113,9 +134,13 @@ def _attribute(kind: int, payload: bytes) -> bytes:
 
 
 def serve(namespaces: list[int]) -> None:
-    """Delay the packets of one queue in each of the namespaces until the input ends."""
+    """Delay the packets of one queue in each namespace until the input ends.
+
+    Args:
+        namespaces: file descriptors; queue i is in the i-th, counted from 0. A namespace may be there several times.
+    """
     set_timer_slack(_TIMER_SLACK_NS)
-    # Only root may go before others; niceness would not count between sessions.
+    # Only root may have real-time priority; niceness would have no effect between sessions.
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     made = [Queue(number, namespace) for number, namespace in enumerate(namespaces)]
@@ -138,11 +163,11 @@ def serve(namespaces: list[int]) -> None:
             else:
                 queues[each].take(buffer)
         if ready:
-            sleep(_NAP_S)
+            sleep(_PAUSE_S)
 
 
 def _wait_s(due: list[int]) -> float | None:
-    """How long nothing is due; a long wait ends early, and a short one follows that ends in time."""
+    """How long to wait for the next packet that is due. A long wait ends early; a short one follows, which is exact."""
     if not due:
         return None
     wait_ns = max(0, min(due) - monotonic_ns())

@@ -1,13 +1,13 @@
-"""Which interface carries a fabric: chosen by a rule that is written down here, and never by luck.
+"""Which interface carries a fabric: it is chosen by the rule below.
 
 loopback     the loopback interface
 emulated     eth0 of an emulated host, which `star` makes
-ethernet     a card, or a bond or VLAN of cards, that is up, has an address and is no part of a bond or bridge
-infiniband   the same of IPoIB, above an active InfiniBand port (RoCE is ethernet, however it is driven)
+ethernet     a card, or a bond or VLAN of cards, that is up, has an address and is not a part of a bond or bridge
+infiniband   an IPoIB interface with the same properties, above an active InfiniBand port (RoCE is ethernet)
 
-Among several the fastest is taken, where all tell their speed; of equally fast ones, the one with a default route. If
-that leaves more than one it is an error, and the configuration must name one (`interfaces`). Only so is a wireless or
-virtual interface ever taken for ethernet.
+If there are several, the fastest is taken, provided that the speed of each is known; of equally fast ones, the one
+with a default route. If more than one is left, it is an error, and the configuration must name one (`interfaces`). A
+wireless or virtual interface carries ethernet only if the configuration names it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ _TAKES: Mapping[str, str] = {
     "ethernet": "an Ethernet card (or a bond or VLAN of cards) that is up and has an address",
     "infiniband": "an IPoIB interface that is up, has an address and lies on an active InfiniBand port",
 }
-_CARRIES: Mapping[str, tuple[str, ...]] = {  # the kinds of interface that a fabric may be called by
+_CARRIES: Mapping[str, tuple[str, ...]] = {  # the kinds of interface that may be named for a fabric
     "loopback": ("loopback",),
     "ethernet": ("ethernet", "wireless", "virtual", "unknown"),
     "infiniband": ("infiniband",),
@@ -35,10 +35,15 @@ class NoInterface(DdlbenchError):
 
 
 def interface_of(fabric: str, named: Mapping[str, str | None]) -> Interface:
-    """The interface that carries `fabric` in the calling thread's network namespace.
+    """The interface that carries a fabric in the calling thread's network namespace.
 
-    named: fabric -> name of an interface, None to choose by the rule. Raises NoInterface, or ConfigError where the
-    named one will not do or several are equally good, with a list of what there is.
+    Args:
+        fabric: one of FABRICS.
+        named: fabric -> name of an interface; None or absent: the rule chooses.
+
+    Raises:
+        NoInterface: no interface can carry the fabric; with a list of all interfaces.
+        ConfigError: the named interface cannot, or several are equally good; with a list.
     """
     if fabric == "emulated":
         return OF_EMULATED_HOSTS
@@ -48,7 +53,18 @@ def interface_of(fabric: str, named: Mapping[str, str | None]) -> Interface:
 def choose(
     fabric: str, found: Sequence[Interface], *, default_route: Collection[str] = (), named: str | None = None
 ) -> Interface:
-    """The one of `found` that carries `fabric`; `default_route`: names of those that have one. Raises as above."""
+    """Choose the interface that carries a fabric, by the rule of this module.
+
+    Args:
+        fabric: one of FABRICS, except `emulated`.
+        found: the interfaces to choose from.
+        default_route: names of those that a default route leads to.
+        named: the name that the configuration has for this fabric; None: the rule chooses.
+
+    Raises:
+        NoInterface: as of `interface_of`.
+        ConfigError: as of `interface_of`.
+    """
     if named is not None:
         return _named(fabric, found, named)
     fit = [each for each in found if each.kind == fabric and _objection(fabric, each) is None]
@@ -57,14 +73,15 @@ def choose(
             f"fabric {fabric}: this machine has no interface for it; it takes {_TAKES[fabric]}:\n"
             f"{_indented(found)}{_how_to_name(fabric)}"
         )
-    all_tell = all(each.speed_mbit is not None for each in fit)
+    all_known = all(each.speed_mbit is not None for each in fit)
     ranks = {
-        each.name: ((each.speed_mbit or 0.0) if all_tell else 0.0, each.name in default_route) for each in fit
+        each.name: ((each.speed_mbit or 0.0) if all_known else 0.0, each.name in default_route)
+        for each in fit
     }
     best = [each for each in fit if ranks[each.name] == max(ranks.values())]
     if len(best) > 1:
         names = ", ".join(each.name for each in best)
-        why = speed(best[0].speed_mbit) if all_tell else "not all tell their speed"
+        why = speed(best[0].speed_mbit) if all_known else "not all tell their speed"
         raise ConfigError(
             f"fabric {fabric}: {names} are equally good ({why}; no default route tells them apart):\n"
             f"{_indented(best)}{_how_to_name(fabric)}"
@@ -73,8 +90,8 @@ def choose(
 
 
 def default_route() -> set[str]:
-    """Names of the interfaces of the calling thread's network namespace that a default route leads to."""
-    from pyroute2 import IPRoute  # takes a quarter of a second
+    """Names of the interfaces that a default route leads to, in the calling thread's network namespace."""
+    from pyroute2 import IPRoute  # importing it takes a quarter of a second
 
     with IPRoute() as network:
         leading = {route.get_attr("RTA_OIF") for route in network.get_default_routes()}
@@ -98,12 +115,12 @@ def _named(fabric: str, found: Sequence[Interface], named: str) -> Interface:
 
 
 def _objection(fabric: str, each: Interface) -> str | None:
-    """Why the interface cannot carry anything now."""
+    """Why the interface cannot carry anything now; None if it can."""
     if fabric == "loopback":
         return None
     if each.master:
         return f"is a part of {each.master}, which is what can be named"
-    if each.state not in ("up", "unknown"):  # what has no carrier to lose (a tunnel) is unknown to the kernel
+    if each.state not in ("up", "unknown"):  # the kernel says `unknown` of what has no carrier (a tunnel)
         return f"is {each.state}"
     if not each.addresses:
         return "has no address"

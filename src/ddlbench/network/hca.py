@@ -1,6 +1,6 @@
-"""RDMA ports of this machine, from /sys/class/infiniband: InfiniBand's, and those of Ethernet cards (RoCE).
+"""RDMA ports of this machine, InfiniBand's and those of Ethernet cards (RoCE), as /sys/class/infiniband has them.
 
-Its files are described in the kernel's Documentation/ABI/stable/sysfs-class-infiniband.
+The kernel's Documentation/ABI/stable/sysfs-class-infiniband describes these files.
 """
 
 import re
@@ -14,10 +14,15 @@ _TYPE_OF = {"InfiniBand": "32", "Ethernet": "1"}  # ARPHRD numbers (linux/if_arp
 
 @dataclass(frozen=True)
 class Port:
-    """A port of a host channel adapter; `netdevs` are the network interfaces whose packets leave through it.
+    """A port of a host channel adapter.
 
-    link_layer: `InfiniBand` or `Ethernet`. rate_gbit: in Gbit/s, None where the driver does not tell. state: `ACTIVE`,
-    `INIT`, `DOWN`, ...
+    Attributes:
+        device: the adapter (`mlx5_0`).
+        number: of the port, from 1.
+        link_layer: `InfiniBand` or `Ethernet`.
+        rate_gbit: in Gbit/s; None: the driver does not tell.
+        state: `ACTIVE`, `INIT`, `DOWN`, ...
+        netdevs: the network interfaces whose packets leave through this port.
     """
 
     device: str
@@ -29,12 +34,16 @@ class Port:
 
     @property
     def name(self) -> str:
-        """As NCCL and UCX call it: `mlx5_0:1`."""
+        """Its name in NCCL and UCX: `mlx5_0:1`."""
         return f"{self.device}:{self.number}"
 
 
 def ports(sys: Path = SYS) -> list[Port]:
-    """Every port of every adapter, by name; none where the kernel has no RDMA driver loaded."""
+    """Every port of every adapter, by name; none if no RDMA driver is loaded.
+
+    Args:
+        sys: where sysfs is mounted.
+    """
     folders = [port for device in _entries(sys / "class/infiniband") for port in _entries(device / "ports")]
     return [_port(folder) for folder in folders]
 
@@ -49,33 +58,35 @@ def _port(folder: Path) -> Port:
         link_layer,
         float(rate[0]) if rate else None,
         attribute(folder / "state").rpartition(": ")[2],  # "4: ACTIVE"
-        tuple(sorted({*_named_by_addresses(folder), *_beside(device, number, link_layer)})),
+        tuple(sorted({*_named_by_addresses(folder), *_of_same_card(device, number, link_layer)})),
     )
 
 
 def _named_by_addresses(port: Path) -> Iterator[str]:
-    """The interfaces that a RoCE port's addresses belong to; a bond, too, is found by these."""
+    """The interfaces that a RoCE port's addresses belong to; bonds are found in this way too."""
     for entry in _entries(port / "gid_attrs/ndevs"):
         if name := attribute(entry):
             yield name
 
 
-def _beside(device: Path, number: int, link_layer: str) -> Iterator[str]:
-    """The interfaces of the same card, where it has one port, or they tell that this is theirs."""
+def _of_same_card(device: Path, number: int, link_layer: str) -> Iterator[str]:
+    """The interfaces of the same card: all if it has one port, else those that have this port's number."""
     alone = len(_entries(device / "ports")) == 1
     for interface in _entries(device / "device/net"):
-        told = [attribute(interface / name) for name in ("dev_port", "dev_id")]  # the latter in older drivers
-        index = max((int(text, 0) for text in told if text), default=0)
+        numbers = [
+            attribute(interface / name) for name in ("dev_port", "dev_id")
+        ]  # the latter in older drivers
+        index = max((int(text, 0) for text in numbers if text), default=0)
         fits = attribute(interface / "type") == _TYPE_OF.get(link_layer)
         if fits and (alone or index + 1 == number):
             yield interface.name
 
 
 def attribute(file: Path) -> str:
-    """What a file of sysfs says; empty where there is none, or the driver does not know."""
+    """The content of a file of sysfs; empty if there is no such file, or the driver does not know."""
     try:
         return file.read_text().strip()
-    except OSError:  # as `speed` of a link that is down
+    except OSError:  # for instance `speed` of a link that is down
         return ""
 
 

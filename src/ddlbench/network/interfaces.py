@@ -1,8 +1,8 @@
-"""The network interfaces of this machine: what each is, how fast, and what it is called.
+"""The network interfaces of this machine: their kinds, speeds and names.
 
-Names and addresses come from psutil, for netifaces: archived since 2021, no wheel for Python 3.10 or newer. Of its
-successors netifaces2 stands still since February 2024, and netifaces-plus's author advises against it; psutil is
-maintained (7.2.2 of January 2026) and needed here anyway. All else comes from sysfs (the kernel's
+Names and addresses come from psutil, not from netifaces, which is archived since 2021 and has no wheel for Python 3.10
+or newer. Of its successors, netifaces2 has had no release since February 2024, and the author of netifaces-plus advises
+against it. psutil is maintained (7.2.2 of January 2026) and needed here anyway. All else comes from sysfs (the kernel's
 Documentation/ABI/testing/sysfs-class-net).
 """
 
@@ -26,11 +26,16 @@ _COMPARED = len("00:" * 8)  # of hardware addresses: InfiniBand's are longer tha
 class Interface:
     """A network interface.
 
-    kind: `loopback`, `ethernet` (a card, or a bond or VLAN of such), `infiniband` (IPoIB), `wireless`, `virtual` (veth,
-    bridge, tunnel, ...), or `unknown` where sysfs shows another network namespace. addresses: without link-local ones,
-    which lead nowhere else. speed_mbit: Mbit/s, of an InfiniBand port its rate; None where the driver does not tell.
-    mtu: bytes. driver: or the kind of virtual interface. state: the kernel's (`up`, `down`, `dormant`, ...). hca: the
-    RDMA port that it shares. master: the bond or bridge that it is a part of.
+    Attributes:
+        kind: `loopback`, `ethernet` (a card, or a bond or VLAN of cards), `infiniband` (IPoIB), `wireless`, `virtual`
+            (veth, bridge, tunnel, ...), or `unknown` if sysfs shows another network namespace.
+        addresses: without link-local ones, which no other network can reach.
+        speed_mbit: in Mbit/s, for IPoIB the rate of its port; None: the driver does not tell.
+        mtu: in bytes.
+        driver: the driver, or the kind of a virtual interface.
+        state: the kernel's word for it (`up`, `down`, `dormant`, ...).
+        hca: the RDMA port that the interface shares.
+        master: the bond or bridge that it is a part of.
     """
 
     name: str
@@ -50,25 +55,37 @@ class Interface:
 
 
 class Addresses(NamedTuple):
-    """An interface's hardware address and its internet addresses, link-local ones left out."""
+    """An interface's hardware address, and its internet addresses without link-local ones."""
 
     hardware: str
     internet: tuple[str, ...]
 
 
 def interfaces(sys: Path = SYS) -> list[Interface]:
-    """Every interface of the calling thread's network namespace, by name; `sys` is where sysfs is mounted."""
+    """Every interface of the calling thread's network namespace, by name.
+
+    Args:
+        sys: where sysfs is mounted.
+    """
     found = {}
-    for name, told in psutil.net_if_addrs().items():
-        hardware = [each.address for each in told if each.family == socket.AF_PACKET]
-        internet = [each.address for each in told if each.family in (socket.AF_INET, socket.AF_INET6)]
-        leading = tuple(each for each in internet if not ip_address(each.partition("%")[0]).is_link_local)
-        found[name] = Addresses(next(iter(hardware), ""), leading)
+    for name, addresses in psutil.net_if_addrs().items():
+        hardware = [each.address for each in addresses if each.family == socket.AF_PACKET]
+        internet = [each.address for each in addresses if each.family in (socket.AF_INET, socket.AF_INET6)]
+        reachable = tuple(each for each in internet if not ip_address(each.partition("%")[0]).is_link_local)
+        found[name] = Addresses(next(iter(hardware), ""), reachable)
     return described(found, sys)
 
 
 def described(addresses: Mapping[str, Addresses], sys: Path) -> list[Interface]:
-    """The interfaces that have these addresses, as sysfs at `sys` describes them, by name."""
+    """The interfaces that have these addresses, with what sysfs knows of them.
+
+    Args:
+        addresses: by the names of the interfaces.
+        sys: where sysfs is mounted.
+
+    Returns:
+        One for each name, sorted by name.
+    """
     of_netdev = {netdev: port for port in ports(sys) for netdev in port.netdevs}
     folder = sys / "class/net"
     return [
@@ -80,7 +97,7 @@ def described(addresses: Mapping[str, Addresses], sys: Path) -> list[Interface]:
 
 
 def _is_same(folder: Path, hardware: str) -> bool:
-    """Whether sysfs speaks of this interface, and not of one of that name in another network namespace."""
+    """Whether sysfs describes this interface, and not one of the same name in another network namespace."""
     return folder.is_dir() and attribute(folder / "address")[:_COMPARED] == hardware.lower()[:_COMPARED]
 
 
@@ -124,7 +141,7 @@ def _driver(folder: Path) -> str | None:
 
 
 def _devtype(folder: Path) -> str:
-    """What kind of virtual interface it is, where it says: bond, vlan, bridge, vxlan, ..."""
+    """The kind of a virtual interface (bond, vlan, bridge, vxlan, ...); empty if the driver does not tell."""
     lines = attribute(folder / "uevent").splitlines()
     return next((line.partition("=")[2] for line in lines if line.startswith("DEVTYPE=")), "")
 
@@ -137,7 +154,7 @@ COLUMNS = ("name", "kind", "speed", "mtu", "driver", "state", "hca", "addresses"
 
 
 def table(found: Sequence[Interface]) -> str:
-    """The interfaces for a person, one a line, under COLUMNS; what is not known is `-`."""
+    """The interfaces as a table for people: one in each line, under COLUMNS; `-` for what is not known."""
     rows = [COLUMNS, *(_row(each) for each in found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
@@ -153,7 +170,7 @@ def _row(found: Interface) -> tuple[str, ...]:
 
 
 def speed(speed_mbit: float | None) -> str:
-    """A speed in words: `100 Gbit/s`, `100 Mbit/s`, or `-`."""
+    """A speed for people: `100 Gbit/s`, `100 Mbit/s`, or `-` if it is not known."""
     if speed_mbit is None:
         return "-"
     return f"{speed_mbit / 1000:g} Gbit/s" if speed_mbit >= 1000 else f"{speed_mbit:g} Mbit/s"

@@ -1,9 +1,9 @@
-"""What a link must not ask for: more than this machine forwards, or a queue that does not fit.
+"""The limits of a link: how much this machine forwards, and which queues the kernel and the memory have room for.
 
-Two kinds of limits. Those of the queues follow from the link alone and are known before anything starts. How much the
-machine forwards is measured, once for each length of trains, between the hosts themselves: all send to the next over
-TCP at once, on open links, a process on each core. A link that loses packets gets no trains; less than this limit may
-be too much for it, which its check will show (`ddlbench.network.verify`).
+The limits of queues follow from the link alone, before anything starts. How much the machine forwards is measured, once
+for each length of trains, between the hosts themselves: all send to the next over TCP at once, on open links, with a
+process on each core. A link that loses packets has no trains; a rate below this limit may still be too much for it,
+which its check will find (`ddlbench.network.verify`).
 """
 
 import os
@@ -19,12 +19,14 @@ from time import monotonic, sleep
 from ddlbench.errors import ConfigError
 from ddlbench.network.delay import QUEUE_PACKETS
 from ddlbench.network.link import Link
-from ddlbench.network.shaping import BYTES_PER_MS, Backend, Netem, Port, queue_bytes, sized_by, train_bytes
+from ddlbench.network.ports import Port
+from ddlbench.network.shaping import Backend, Netem
+from ddlbench.network.sizes import BYTES_PER_MS, queue_bytes, sizing_link, train_bytes
 from ddlbench.network.star import Star
 from ddlbench.system.namespaces import entered
 
 FRAME_BYTES = 1514
-# Of the memory that is available: the hosts' own processes and TCP's buffers need the rest.
+# The queues' share of the available memory; the hosts' own processes and TCP's buffers need the rest.
 QUEUE_SHARE = 0.25
 TBF_MOST_MBIT = (2**32 - 1) * 8e-6  # it counts bytes a second in 32 bits
 TBF_LONGEST_QUEUE_BYTES = 2**32 - 1
@@ -37,13 +39,22 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 class LinkRefused(ConfigError):
-    """A link that cannot be made here."""
+    """A link that cannot be made on this machine."""
 
 
 def check_queues(link: Link, *, hosts: int, dilation: float, memory_bytes: int) -> None:
-    """Raise LinkRefused for a link whose rate or queues fit into no kernel, or not into `memory_bytes` with all hosts'.
+    """Check a link's rate and queues against what a kernel can count, and against the available memory.
 
-    What is in flight and queued is as many bytes with time dilation as without.
+    As many bytes are in flight and queued with time dilation as without.
+
+    Args:
+        link: what is asked for, not dilated.
+        hosts: how many hosts have such a link.
+        dilation: the time dilation.
+        memory_bytes: what is available on this machine.
+
+    Raises:
+        LinkRefused: the link cannot be made; with the limit, and what can be made.
     """
     rate_mbit = link.dilated(dilation).bandwidth_mbit
     if rate_mbit > TBF_MOST_MBIT:
@@ -52,7 +63,7 @@ def check_queues(link: Link, *, hosts: int, dilation: float, memory_bytes: int) 
             f"{link}: {_made_at(rate_mbit, dilation)}, and the kernel's tbf shapes {TBF_MOST_MBIT:,.0f} Mbit/s at most "
             f"(it counts bytes a second in 32 bits). Set `dilation` to {least} or more, or ask for less."
         )
-    queue = queue_bytes(sized_by(link, dilation))
+    queue = queue_bytes(sizing_link(link, dilation))
     if queue > TBF_LONGEST_QUEUE_BYTES:
         raise LinkRefused(
             f"{link}: a queue of one round trip and 50 ms would be {queue / 1e9:.3g} GB, and the kernel's tbf holds "
@@ -70,7 +81,15 @@ def check_queues(link: Link, *, hosts: int, dilation: float, memory_bytes: int) 
 
 
 def check_delay(link: Link, backend: Backend) -> None:
-    """Raise LinkRefused for a latency that the backend cannot make at the link's rate."""
+    """Check that the backend can make a link's latency at its rate.
+
+    Args:
+        link: what is asked for, not dilated.
+        backend: what makes the links.
+
+    Raises:
+        LinkRefused: it cannot; with the limit, and what can be made.
+    """
     if isinstance(backend, Netem):
         latency_ms = link.dilated(backend.dilation).latency_ms
         if latency_ms > NETEM_LONGEST_MS:
@@ -91,20 +110,27 @@ def check_delay(link: Link, backend: Backend) -> None:
 
 
 class Capacity:
-    """How much this machine forwards between the hosts of a star, as far as it is known yet."""
+    """How much this machine forwards between the hosts of a star, as far as it has been measured."""
 
     def __init__(self, star: Star) -> None:
         self.star = star
         self._known_mbit: dict[int, float] = {}  # by the length of trains
 
     def check(self, link: Link, *, senders: int | None = None) -> None:
-        """Raise LinkRefused where `senders` hosts at once (default: all) send more than the machine forwards.
+        """Check that the machine forwards what hosts can send over a link.
 
-        The links must be open where something has to be measured, and nothing else may be sent over them.
+        If that is not known, it is measured. Then the links must be open, and nothing else may be sent over them.
+
+        Args:
+            link: what is asked for, not dilated.
+            senders: how many hosts send at once; None: all.
+
+        Raises:
+            LinkRefused: the machine does not; with what it forwards, and what can be made.
         """
         rate_mbit = link.dilated(self.star.dilation).bandwidth_mbit
         senders = senders or len(self.star.addresses)
-        train = train_bytes(sized_by(link, self.star.dilation))
+        train = train_bytes(sizing_link(link, self.star.dilation))
         if self.is_known(link, senders=senders):
             return
         for _ in range(_TRIES):  # a busy machine may disturb the measurement, never improve it
@@ -124,14 +150,23 @@ class Capacity:
         )
 
     def is_known(self, link: Link, *, senders: int | None = None) -> bool:
-        """Whether enough was forwarded before for `check` to need no measurement; longer trains are never slower."""
+        """Whether enough was forwarded before, so that `check` needs no measurement; arguments as of `check`."""
+        # Longer trains are never slower, so what was measured with shorter ones counts too.
         need_mbit = (senders or len(self.star.addresses)) * link.dilated(self.star.dilation).bandwidth_mbit
-        train = train_bytes(sized_by(link, self.star.dilation))
+        train = train_bytes(sizing_link(link, self.star.dilation))
         return any(known >= need_mbit for length, known in self._known_mbit.items() if length <= train)
 
 
 def forwarded_mbit(star: Star, train: int) -> float:
-    """What the routers hand on in the best moment while every host sends to the next over TCP, as fast as it can."""
+    """Measure how much the routers forward while every host sends to the next over TCP as fast as it can.
+
+    Args:
+        star: the hosts; their links must be open.
+        train: the longest train of segments, in bytes.
+
+    Returns:
+        The rate of all hosts together in the best moment, in Mbit/s.
+    """
     ports = star.backend.ports[: len(star.addresses)]
     with ExitStack() as stack:
         _set_trains(ports, train)
@@ -152,10 +187,10 @@ def forwarded_mbit(star: Star, train: int) -> float:
         os.close(stop)
         try:
             sleep(_SETTLE_S)
-            marks = [_handed_on_bytes(ports)]
+            marks = [_forwarded_bytes(ports)]
             for _ in range(_WINDOWS):
                 sleep(_WINDOW_S)
-                marks.append(_handed_on_bytes(ports))
+                marks.append(_forwarded_bytes(ports))
         finally:
             os.close(running)
         for child in children:
@@ -166,7 +201,7 @@ def forwarded_mbit(star: Star, train: int) -> float:
 
 
 def _ring(star: Star, stack: ExitStack) -> tuple[list[socket.socket], list[socket.socket]]:
-    """Connections from each host to the next: the sending and the receiving end of each host."""
+    """Connect each host to the next; the sending end and the receiving end of each host."""
     count = len(star.addresses)
     out, into = [], []
     listeners = []
@@ -188,7 +223,7 @@ def _ring(star: Star, stack: ExitStack) -> tuple[list[socket.socket], list[socke
 def _exchange_on(
     core: int, out: Sequence[socket.socket], into: Sequence[socket.socket], stop: int, running: int
 ) -> None:
-    """`_exchange` on a core; `running` is the other end of the pipe, which only the parent may hold."""
+    """`_exchange` on a core; `running` is the other end of the pipe, which only the parent may keep open."""
     os.close(running)
     os.sched_setaffinity(0, [core])
     _exchange(out, into, stop)
@@ -220,8 +255,8 @@ def _set_trains(ports: Sequence[Port], train: int) -> None:
         port.netlink.link("set", index=port.index, gso_max_size=train)
 
 
-def _handed_on_bytes(ports: Sequence[Port]) -> tuple[float, int]:
-    """When, and how many bytes the hosts had received until then."""
+def _forwarded_bytes(ports: Sequence[Port]) -> tuple[float, int]:
+    """The time, and how many bytes the hosts have received until now."""
     total = 0
     for port in ports:
         (link,) = port.netlink.get_links(port.index)

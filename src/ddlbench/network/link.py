@@ -5,10 +5,14 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Link:
-    """`bandwidth_mbit` in Mbit/s, `latency_ms` one way, `loss_percent` of what is sent.
+    """What a connection can carry.
 
-    With `jitter_ms` each packet takes that much less or more than the latency at most, all values between being equally
-    likely, and none overtakes another: what follows a late one closely is late with it.
+    Attributes:
+        bandwidth_mbit: in Mbit/s.
+        latency_ms: one way.
+        loss_percent: the share of packets that get lost.
+        jitter_ms: by how much a packet takes less or more than the latency at most; all values between are equally
+            likely. Packets stay in order, so one that closely follows a late packet is late too.
     """
 
     bandwidth_mbit: float
@@ -17,7 +21,7 @@ class Link:
     jitter_ms: float = 0.0
 
     def dilated(self, factor: float) -> "Link":
-        """The link as it is made when time runs `factor` times slower: less bandwidth, more latency, equal loss."""
+        """The link as it is made when time runs `factor` times slower: less bandwidth, more latency, the same loss."""
         return Link(
             self.bandwidth_mbit / factor,
             self.latency_ms * factor,
@@ -31,7 +35,7 @@ class Link:
         return self.loss_percent > 0
 
     def as_dict(self) -> dict[str, float]:
-        """The numbers by name; jitter only where there is some."""
+        """The numbers by name; jitter only if there is some."""
         numbers = asdict(self)
         return numbers if self.jitter_ms else {key: numbers[key] for key in numbers if key != "jitter_ms"}
 

@@ -1,7 +1,8 @@
-"""Loss and queueing of forwarded packets with nf_tables, spoken over netlink.
+"""Loss and queueing of forwarded packets with nf_tables, over netlink.
 
-Neither `nft` nor `iptables` need to be installed, and one transaction replaces all rules at once. Formats: the kernel's
-linux/netfilter/nf_tables.h and nfnetlink.h. (pyroute2 0.9 encodes nf_tables expressions in a way the kernel refuses.)
+Neither `nft` nor `iptables` must be installed, and one transaction replaces all rules at once. The formats are those of
+the kernel's linux/netfilter/nf_tables.h and nfnetlink.h. (The kernel refuses nf_tables expressions as pyroute2 0.9
+encodes them.)
 """
 
 import os
@@ -25,7 +26,13 @@ _RANDOM_RANGE = 1 << 24
 
 @dataclass(frozen=True)
 class Rule:
-    """What happens to packets that come in by `interface`: `loss` (0 to 1) of them vanish, then `queue` delays them."""
+    """What happens to packets that arrive over an interface.
+
+    Attributes:
+        interface: its name.
+        loss: the share of packets that are dropped, 0 to 1.
+        queue: the number of the NFQUEUE that delays the others; None: they are not delayed.
+    """
 
     interface: str
     loss: float = 0.0
@@ -33,7 +40,7 @@ class Rule:
 
 
 class Forwarding:
-    """The forward rules of the network namespace in which it was made."""
+    """The rules for forwarded packets in the network namespace in which the object was made."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
@@ -57,7 +64,11 @@ class Forwarding:
         self.replace([])
 
     def replace(self, rules: list[Rule]) -> None:
-        """Make `rules` all the rules there are, in one step. Raises OSError where the kernel cannot."""
+        """Replace all rules in one step.
+
+        Raises:
+            OSError: the kernel refused.
+        """
         place = _attribute(1, _TABLE) + _attribute(2, _CHAIN)
         commands = [(_DELRULE, 0, place)]
         for rule in rules:
@@ -71,7 +82,7 @@ class Forwarding:
         self._commit(commands)
 
     def close(self) -> None:
-        """Close the socket; the rules go with their namespace."""
+        """Close the socket; the rules stay until their namespace ends."""
         self._socket.close()
 
     def _commit(self, commands: list[tuple[int, int, bytes]]) -> None:

@@ -1,4 +1,4 @@
-"""Sites: hosts in groups, a LAN in each, and between each two of them a WAN of its own in each direction."""
+"""Sites: groups of hosts. Each site has a LAN; each pair of sites has a WAN in each direction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,12 @@ from ddlbench.network.link import Link
 
 @dataclass(frozen=True)
 class Sites:
-    """What connects the hosts: `lans`, the link of every host of a site, and `wans`, one for each of `directions`.
+    """The links of hosts on several sites.
 
-    A WAN is one pipe that all hosts of its two sites share.
+    Attributes:
+        names: of the sites, in order.
+        lans: for each site, the link of every one of its hosts.
+        wans: one link for each of `directions`, which all hosts of the two sites share.
     """
 
     names: tuple[str, ...]
@@ -21,17 +24,21 @@ class Sites:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Sites":
-        """The sites that `as_dict` gave."""
+        """The reverse of `as_dict`."""
         names = tuple(data["sites"])
         return cls(
             names,
             tuple(Link(**data["lans"][name]) for name in names),
-            tuple(Link(**data["wans"][words(names, pair)]) for pair in directions(len(names))),
+            tuple(Link(**data["wans"][direction_name(names, pair)]) for pair in directions(len(names))),
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The names in order and the numbers of each link: {sites, lans: {name: ...}, wans: {name -> name: ...}}."""
-        ways = (words(self.names, pair) for pair in directions(len(self.names)))
+        """The sites as JSON data.
+
+        Returns:
+            {sites: names in order, lans: {name: link}, wans: {name -> name: link}}; a link as of `Link.as_dict`.
+        """
+        ways = (direction_name(self.names, pair) for pair in directions(len(self.names)))
         return {
             "sites": list(self.names),
             "lans": {name: lan.as_dict() for name, lan in zip(self.names, self.lans, strict=True)},
@@ -48,15 +55,23 @@ class Sites:
 
 
 def directions(sites: int) -> list[tuple[int, int]]:
-    """Every ordered pair of that many sites: from, to."""
+    """Every ordered pair (from, to) of that many sites, by their numbers."""
     return list(permutations(range(sites), 2))
 
 
-def words(names: tuple[str, ...], direction: tuple[int, int]) -> str:
-    """A direction for people: virginia -> frankfurt."""
+def direction_name(names: tuple[str, ...], direction: tuple[int, int]) -> str:
+    """Name a direction between two of the sites: `virginia -> frankfurt`."""
     return " -> ".join(names[site] for site in direction)
 
 
 def site_of(host: int, *, hosts: int, sites: int) -> int:
-    """The site on which a host is: neighbours together, so that a ring through all hosts crosses each WAN once."""
+    """The number of the site of a host.
+
+    Hosts with neighbouring numbers are on the same site, so that a ring through all hosts crosses each WAN once.
+
+    Args:
+        host: its number, from 0.
+        hosts: how many there are.
+        sites: how many there are.
+    """
     return host * sites // hosts

@@ -1,9 +1,9 @@
-"""Emulated hosts: routed stars of network namespaces around the namespace of the calling process.
+"""Emulated hosts: network namespaces in a star around a router, one star for each site.
 
 Each host is a network namespace whose `eth0` leads to its site's router. The first site's router is the caller's own
-namespace, which should be a private sandbox (see `ddlbench.sandbox.sandbox`); each other site's has a namespace of its
-own, and between each two routers there is a cable. Addresses are /32 and routed: no host needs another's hardware
-address. When the process ends, by SIGKILL too, the kernel removes all of it.
+namespace, which should be a private sandbox (see `ddlbench.sandbox.sandbox`). The router of every other site is a
+namespace of its own, and a cable connects each pair of routers. Addresses are /32 and routed: no host needs another's
+hardware address. When the process ends, even by SIGKILL, the kernel removes all of it.
 """
 
 import os
@@ -19,25 +19,33 @@ from pyroute2 import IPRoute
 
 from ddlbench.network.hosts import NETWORK
 from ddlbench.network.link import Link
-from ddlbench.network.shaping import Backend, Egress, Port, choose_backend
+from ddlbench.network.ports import Egress, Port
+from ddlbench.network.shaping import Backend, choose_backend
 from ddlbench.network.sites import Sites, directions, site_of
 from ddlbench.system.namespaces import entered, new_network_namespace, own_namespace
 
 _GATEWAY = "169.254.1.1"
-# Within the hosts' network, so that all of it can be reached from everywhere.
+# Within the hosts' network, so that every host has a route to them.
 _ROUTER, _SINK = "10.66.254.{}", "10.66.255.{}"
 _LINK_SCOPE = 253
 _RTO_MIN = 13  # its number among the metrics of a route (linux/rtnetlink.h)
-# TCP lets its buffers grow as it goes: a link's first dozen steps would be slower than all that come after, and depend
-# on the links before it. Long training ends with large ones; so they are large from the start.
+# TCP enlarges its buffers over time. So the first dozen steps on a link would be slower than all later ones, and depend
+# on earlier links. Long training ends with large buffers; so they are large from the start.
 _SOCKET_BUFFER_BYTES = 4 << 20
 _LARGEST_SOCKET_BUFFER_BYTES = 128 << 20
-RTO_MIN_MS = 200  # the kernel's default, which time dilation must stretch too
+RTO_MIN_MS = (
+    200  # the kernel's default of TCP's shortest retransmission time-out; time dilation stretches it too
+)
 
 
 @dataclass(frozen=True)
 class Sink:
-    """A host of nobody at a site, on a link that is never shaped: what reaches it has passed the router."""
+    """A receiver at a site that is not a host, on a link that is never shaped: packets to it have passed the router.
+
+    Attributes:
+        namespace: its network namespace, a file descriptor.
+        address: its IPv4 address.
+    """
 
     namespace: int
     address: str
@@ -55,16 +63,27 @@ class _Router:
 
     @property
     def cable(self) -> str:
-        """The other routers' name of the interface that leads to this one."""
+        """The name, on other routers, of the interface that leads to this one."""
         return f"w{self.number}"
 
 
 class Star:
-    """Emulated hosts, their links open (unshaped) at first, on one site or divided among several.
+    """Emulated hosts on one site or on several. Their links are open (unshaped) at first.
 
-    `congestion_control` is chosen on every route. `dilation` slows down all that it links: bandwidth, latency and TCP's
-    shortest retransmission time-out. `sinks`: one for each site where there are several.
-    Raises OSError where the kernel refuses.
+    Args:
+        addresses: the IPv4 address of each host, within `hosts.NETWORK`.
+        congestion_control: TCP's algorithm on every route (`cubic`, `reno`, ...).
+        dilation: how much slower time runs; it changes bandwidth, latency and TCP's shortest retransmission time-out.
+        sites: how many; hosts are divided among them (`sites.site_of`).
+
+    Attributes:
+        site_of: the number of each host's site.
+        namespaces: each host's network namespace, a file descriptor.
+        sinks: one for each site; none if there is one site.
+        backend: what makes the links.
+
+    Raises:
+        OSError: the kernel refused.
     """
 
     def __init__(
@@ -95,11 +114,15 @@ class Star:
             on_error.pop_all()
 
     def shape(self, link: Link | Sites | None) -> None:
-        """Give every host this link, or what its site has, dilated, from now on; None opens the links again."""
+        """Set what the hosts' connections can carry.
+
+        Args:
+            link: the link of every host, or the links of all sites, not dilated; None: open the links.
+        """
         self.backend.shape(None if link is None else self.links(link))
 
     def links(self, link: Link | Sites) -> list[Link]:
-        """The links of the backend's ports: of every host, then of every direction between sites."""
+        """The links of the backend's ports, in their order: of every host, then of every direction between sites."""
         if isinstance(link, Link):
             return [link] * len(self.backend.ports)
         return [link.lans[site] for site in self.site_of] + list(link.wans)
@@ -114,7 +137,7 @@ class Star:
         return _Router(site + 1, namespace, netlink)
 
     def _join(self, routers: list[_Router]) -> list[Port]:
-        """A cable between each two routers, and routes over it to what is behind the other; its directions as ports."""
+        """Connect each pair of routers by a cable, with routes to all addresses behind it; its directions as ports."""
         ends: dict[tuple[int, int], int] = {}  # (from, to) -> the sending interface
         for one, other in combinations(range(len(routers)), 2):
             ends |= self._add_cable(routers, one, other)
@@ -172,12 +195,12 @@ class Star:
                 host.link("set", index=index, state="up")
             host.addr("add", index=inner, address=address, prefixlen=32)
             host.route("add", dst=f"{_GATEWAY}/32", oif=inner, scope=_LINK_SCOPE)
-            # Only to other hosts: a name server that seems to be reachable would be waited for.
+            # Only to other hosts: programs would wait for a name server that seems to be reachable.
             host.route("add", dst=NETWORK, gateway=_GATEWAY, oif=inner, metrics=dict(metrics))
             for buffer in ("tcp_rmem", "tcp_wmem"):
                 sizes = f"4096 {_SOCKET_BUFFER_BYTES} {_LARGEST_SOCKET_BUFFER_BYTES}"
                 _write(f"/proc/sys/net/ipv4/{buffer}", sizes)
-            # A new connection starts from nothing, not from what an older one met on another link.
+            # A new connection must not start with what an older one learned on another link.
             _write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")
         return Port(router.namespace, name, namespace, host, "eth0", inner, Egress(router.netlink, outer))
 

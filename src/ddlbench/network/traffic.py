@@ -1,6 +1,6 @@
-"""Load on links, and what passes them: what the probes of a star and of sites share.
+"""Sending over links, and counting what passes: the checks of a star and of sites share this.
 
-Counted is what a frame takes on the wire (1,514 bytes for 1,472 of payload), however the kernel groups frames.
+Rates are those of whole frames on the wire (1,514 bytes for 1,472 of payload), however the kernel groups frames.
 """
 
 import select
@@ -14,7 +14,7 @@ from statistics import median
 from time import monotonic, sleep
 
 from ddlbench.network.link import Link
-from ddlbench.network.shaping import Port
+from ddlbench.network.ports import Port
 from ddlbench.system.namespaces import entered
 
 UDP_SEGMENT, UDP_GRO = 103, 104
@@ -22,18 +22,23 @@ PAYLOAD, _HEADERS = 1472, 42
 FRAME = PAYLOAD + _HEADERS
 LOSS_PAYLOAD = 64
 GRACE_S = 2.0
-# Together the senders on a link queue this much, so that it stays busy while this process is put aside.
-_QUEUED_S, _QUEUED_BYTES = 0.04, 150_000  # of one socket
+# Together the senders on a link queue this much, so that it stays busy while this process has no core.
+_QUEUED_S, _QUEUED_BYTES = 0.04, 150_000  # the bytes are those of one socket
 _SETTLE_S = 0.05
-# Of what passes in a part of the window: longer trains blur where it ends, shorter ones are too many for this process.
+# A train's share of what passes in a part of the window. Longer trains blur where the part ends; shorter ones would be
+# too many for this process.
 _TRAIN_SHARE = 0.01
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a link is looked at: its rate for `window_s` in `windows` parts, its loss over `loss_packets`.
+    """How long a link is measured.
 
-    The median of the parts counts: a moment in which this process was put aside does not.
+    Attributes:
+        window_s: how long its rate is measured.
+        windows: the parts of this time. The median of the parts counts, so that a moment in which this process has no
+            core does not.
+        loss_packets: how many packets are sent to measure its loss.
     """
 
     window_s: float
@@ -42,12 +47,18 @@ class Effort:
 
 
 FULL = Effort(window_s=0.2, windows=9, loss_packets=20_000)
-BRIEF = Effort(window_s=0.06, windows=3, loss_packets=4_000)  # for what was found right before
-PATIENT = Effort(window_s=1.0, windows=5, loss_packets=20_000)  # for what was found wrong just now
+BRIEF = Effort(window_s=0.06, windows=3, loss_packets=4_000)  # for a link that was in tolerance before
+LONG = Effort(window_s=1.0, windows=5, loss_packets=20_000)  # for a link that was out of tolerance just now
 
 
 def udp_socket(namespace: int, address: str, port: int) -> socket.socket:
-    """A UDP socket, not blocking, bound in that network namespace."""
+    """Open a non-blocking UDP socket.
+
+    Args:
+        namespace: the network namespace, a file descriptor.
+        address: what it is bound to; empty: all addresses.
+        port: what it is bound to; 0: a free one.
+    """
     with entered(namespace):
         endpoint = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     endpoint.bind((address, port))
@@ -55,15 +66,23 @@ def udp_socket(namespace: int, address: str, port: int) -> socket.socket:
     return endpoint
 
 
-def swallowing(endpoint: socket.socket, *, trains: bool) -> socket.socket:
-    """Have a socket that nobody reads take and drop what comes, in whole trains as TCP's would come, or one by one."""
+def discarding(endpoint: socket.socket, *, trains: bool) -> socket.socket:
+    """Let a socket that nobody reads receive and drop all packets.
+
+    Args:
+        endpoint: the socket.
+        trains: whether it receives whole trains of packets at once, as TCP does, or each packet alone.
+
+    Returns:
+        The same socket.
+    """
     endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     endpoint.setsockopt(socket.IPPROTO_UDP, UDP_GRO, int(trains))
     return endpoint
 
 
 def senders_needed(link: Link) -> int:
-    """How many sockets keep a link (dilated) busy."""
+    """How many sockets keep a link busy; the link is as it is made, dilated."""
     return min(40, max(2, ceil(link.bandwidth_mbit * 1e6 / 8 * _QUEUED_S / _QUEUED_BYTES)))
 
 
@@ -74,9 +93,17 @@ def rates_mbit(
     train_bytes: int,
     effort: Effort,
 ) -> list[float]:
-    """What passes each port per second while its senders, connected, send as fast as they can.
+    """Measure the rate of each link while its senders send as fast as they can.
 
-    links: of the ports, dilated. Trains are at most `train_bytes` long, shorter on slow links.
+    Args:
+        senders: for each port, connected sockets at its sending end.
+        ports: where the links enter their routers.
+        links: of the ports, dilated.
+        train_bytes: the length of trains at most; they are shorter on slow links.
+        effort: how long to measure.
+
+    Returns:
+        The rate of each port in Mbit/s, not divided by the dilation.
     """
     bytes_per_s = [link.bandwidth_mbit * 1e6 / 8 for link in links]
     slowest = min(bytes_per_s)
@@ -97,9 +124,11 @@ def rates_mbit(
         for endpoint in select.select([], train_of, [], 0.001)[1]:
             with suppress(BlockingIOError):
                 endpoint.send(train_of[endpoint])
-    # The queues run empty before anything else is measured.
+    # The queues must be empty before anything else is measured.
     train_ms = 1000 * window_s / windows * _TRAIN_SHARE
-    settled(lambda: _sent_payload(ports), max(link.latency_ms + link.jitter_ms for link in links) + train_ms)
+    settled_count(
+        lambda: _sent_payload(ports), max(link.latency_ms + link.jitter_ms for link in links) + train_ms
+    )
     to_mbit = FRAME / PAYLOAD * 8e-6
     return [
         median((b[port] - a[port]) * to_mbit / (end - begin) for (begin, a), (end, b) in pairwise(marks))
@@ -107,8 +136,16 @@ def rates_mbit(
     ]
 
 
-def settled(count: Callable[[], list[int]], longest_ms: float) -> list[int]:
-    """A count of packets when nothing is on its way any more, which takes up to `longest_ms`."""
+def settled_count(count: Callable[[], list[int]], longest_ms: float) -> list[int]:
+    """Count packets, once none is on its way any more.
+
+    Args:
+        count: reads the counters.
+        longest_ms: how long a packet may be on its way.
+
+    Returns:
+        The last counts, which did not change for `longest_ms`, or are the last within the deadline.
+    """
     deadline = monotonic() + longest_ms / 1000 + GRACE_S
     latest, before = count(), None
     while latest != before and monotonic() < deadline:
@@ -118,13 +155,18 @@ def settled(count: Callable[[], list[int]], longest_ms: float) -> list[int]:
 
 
 def chance_points(loss_percent: float, packets: int) -> float:
-    """How far chance alone may take the counted loss from the true one, in percentage points (99.9 % of the time)."""
+    """How far the counted loss is from the true one by chance, in percentage points (99.9 % of the time at most)."""
     share = loss_percent / 100
     return 3.3 * 100 * sqrt(share * (1 - share) / packets)
 
 
 def counters(ports: Sequence[Port], column: int) -> list[int]:
-    """A column of /proc/net/dev for the routers' side of ports (0, 1: bytes and packets in; 8, 9: out)."""
+    """Read a column of /proc/net/dev for each port's interface on its router.
+
+    Args:
+        ports: where links enter their routers.
+        column: 0: bytes received, 1: packets received, 8: bytes sent, 9: packets sent.
+    """
     rows: dict[tuple[int, str], list[str]] = {}
     for router in dict.fromkeys(port.router for port in ports):
         with entered(router), open("/proc/thread-self/net/dev") as file:
@@ -136,7 +178,7 @@ def counters(ports: Sequence[Port], column: int) -> list[int]:
 
 
 def _sent_payload(ports: Sequence[Port]) -> list[int]:
-    """Bytes of UDP payload that have passed each port's shaper."""
+    """Bytes of UDP payload that have passed each port's link."""
     return [
         octets - _HEADERS * packets
         for octets, packets in zip(counters(ports, 0), counters(ports, 1), strict=True)

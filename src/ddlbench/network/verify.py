@@ -1,7 +1,7 @@
 """The check of a link before anything measured on it counts: rate, round-trip time and loss of every host.
 
-All hosts are probed at once, each towards the next. Round trips are timed with UDP while the link is idle; then each
-host sends UDP as fast as its link takes it, and the router's counters tell what passed.
+All hosts are measured at once, each towards the next. Round trips are timed with UDP while the links are idle. Then
+each host sends UDP as fast as its link allows, and the router's counters tell what has passed.
 """
 
 import select
@@ -16,21 +16,21 @@ from typing import TypeVar
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
-from ddlbench.network.shaping import sized_by, train_bytes
+from ddlbench.network.sizes import sizing_link, train_bytes
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import (
     FULL,
     GRACE_S,
+    LONG,
     LOSS_PAYLOAD,
-    PATIENT,
     UDP_SEGMENT,
     Effort,
     chance_points,
     counters,
+    discarding,
     rates_mbit,
     senders_needed,
-    settled,
-    swallowing,
+    settled_count,
     udp_socket,
 )
 
@@ -46,9 +46,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Measured:
-    """What a link was measured to be: `rate_mbit` on the wire, `rtt_ms` of an idle link, `loss_percent` one way.
+    """What a link was measured to be, as it would be without time dilation.
 
-    As they would be without time dilation.
+    Attributes:
+        rate_mbit: on the wire, in Mbit/s.
+        rtt_ms: the round-trip time of the idle link.
+        loss_percent: one way.
     """
 
     rate_mbit: float
@@ -62,7 +65,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """How far a measured link may be from what was asked for."""
+    """How far a measured link may be from what was asked for.
+
+    Attributes:
+        rate_percent: of the rate.
+        rtt_percent: of each time, or `rtt_ms` if that is more.
+        rtt_ms: of each time, in ms.
+        loss_points: of the loss, in percentage points, or what chance alone may do if that is more.
+    """
 
     rate_percent: float
     rtt_percent: float
@@ -71,19 +81,41 @@ class Tolerances:
 
 
 def verify(star: Star, link: Link, tolerances: Tolerances, effort: Effort = FULL) -> Measured:
-    """Measure the link of every host; returns the worst values.
+    """Measure the link of every host, several times if it is out of tolerance.
 
-    Raises DdlbenchError where a host's link stays out of tolerance, with what was asked for and what was measured.
+    Args:
+        star: the hosts; nothing else may be sent over their links.
+        link: what they were given, not dilated.
+        tolerances: how far a link may be from it.
+        effort: how long to measure in the first attempt.
+
+    Returns:
+        What was measured of the host whose rate is furthest from the link's.
+
+    Raises:
+        OutOfTolerance: a host's link stays out of tolerance; with what was asked for and what was measured.
+        DdlbenchError: a process that the links need has died.
     """
-    return persistently(
+    return with_retries(
         lambda each: _checked(star, link, tolerances, measure(star, link, each), each), effort
     )
 
 
-def persistently(check: Callable[[Effort], Result], effort: Effort) -> Result:
-    """What the check returns. A busy machine may disturb a probe, never improve it: it is tried a few times.
+def with_retries(check: Callable[[Effort], Result], effort: Effort) -> Result:
+    """Call a check until it succeeds, a few times at most: a busy machine may disturb a measurement, never improve it.
 
-    After a failure it looks longer, as a machine that pauses for 10 ms takes 5 % of a short look, on every attempt.
+    The second attempt and all later ones measure longer. If a machine pauses for 10 ms, that is 5 % of a short
+    measurement, in every attempt.
+
+    Args:
+        check: raises OutOfTolerance if it fails.
+        effort: of the first attempt.
+
+    Returns:
+        What the check returns.
+
+    Raises:
+        OutOfTolerance: the last attempt failed too.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -91,7 +123,7 @@ def persistently(check: Callable[[Effort], Result], effort: Effort) -> Result:
         except OutOfTolerance:
             if attempt == _ATTEMPTS:
                 raise
-            effort = PATIENT
+            effort = LONG
             sleep(_PAUSE_S)
     raise AssertionError
 
@@ -106,7 +138,7 @@ class OutOfTolerance(DdlbenchError):
         )
 
 
-def departures(
+def deviations(
     link: Link,
     rate_mbit: float,
     loss_percent: float,
@@ -114,7 +146,16 @@ def departures(
     effort: Effort,
     *times: tuple[str, float, float, float],
 ) -> list[str]:
-    """What departs too far from a link, in words; times: what, found, asked, and what chance alone may do, in ms."""
+    """Describe what is out of tolerance, one text for each property of a link.
+
+    Args:
+        link: what was asked for.
+        rate_mbit: what was measured.
+        loss_percent: what was measured.
+        tolerances: how far they may be from each other.
+        effort: of the measurement, which decides what chance alone may do to the loss.
+        *times: (name, what was measured, what was asked for, what chance alone may do), in ms.
+    """
     wrong = []
     if abs(rate_mbit / link.bandwidth_mbit - 1) * 100 > tolerances.rate_percent:
         wrong.append(f"rate {rate_mbit:.1f} instead of {link.bandwidth_mbit:g} Mbit/s")
@@ -133,14 +174,23 @@ def _checked(
 ) -> Measured:
     for host, found in enumerate(results, start=1):
         trip = ("round trip", found.rtt_ms, 2 * link.latency_ms, _MEDIAN_CHANCE * link.jitter_ms)
-        if wrong := departures(link, found.rate_mbit, found.loss_percent, tolerances, effort, trip):
+        if wrong := deviations(link, found.rate_mbit, found.loss_percent, tolerances, effort, trip):
             raise OutOfTolerance(f"the emulated link of host h{host}", link, star.backend.name, wrong)
     return max(results, key=lambda found: abs(found.rate_mbit - link.bandwidth_mbit))
 
 
 def measure(star: Star, link: Link, effort: Effort = FULL) -> list[Measured]:
-    """Measure the link of every host, all at once."""
-    train = train_bytes(sized_by(link, star.dilation))
+    """Measure the links of all hosts at once.
+
+    Args:
+        star: the hosts.
+        link: what they were given, not dilated.
+        effort: how long to measure.
+
+    Returns:
+        What was measured of each host.
+    """
+    train = train_bytes(sizing_link(link, star.dilation))
     link = link.dilated(star.dilation)
     hosts = range(len(star.addresses))
     with ExitStack() as stack:
@@ -150,7 +200,7 @@ def measure(star: Star, link: Link, effort: Effort = FULL) -> list[Measured]:
 
         pings = [udp(host, _PING_PORT) for host in hosts]
         for host in hosts:  # no answers travel back
-            swallowing(udp(host, _DISCARD_PORT), trains=True)
+            discarding(udp(host, _DISCARD_PORT), trains=True)
         senders = [[udp(host, 0) for _ in range(senders_needed(link))] for host in hosts]
         for host in hosts:
             for endpoint in senders[host]:
@@ -181,8 +231,8 @@ def _round_trips_ms(star: Star, sockets: list[socket.socket], link: Link) -> lis
     sent = 0
     next_ping = monotonic()
     number = {endpoint: host for host, endpoint in enumerate(sockets)}
-    patience = pings if link.loss_percent == 0 else _PINGS
-    while min(len(trip) for trip in trips) < patience and monotonic() < deadline:
+    wanted = pings if link.loss_percent == 0 else _PINGS
+    while min(len(trip) for trip in trips) < wanted and monotonic() < deadline:
         if sent < pings and monotonic() >= next_ping:
             for host, endpoint in enumerate(sockets):
                 endpoint.sendto(struct.pack("=Bd", host, perf_counter()), _next_host(star, host, _PING_PORT))
@@ -200,19 +250,19 @@ def _round_trips_ms(star: Star, sockets: list[socket.socket], link: Link) -> lis
 
 
 def _losses_percent(star: Star, senders: list[socket.socket], link: Link, packets: int) -> list[float]:
-    """Share of small packets of each host that the router does not hand on to the next."""
+    """The percentage of small packets of each host that the router does not forward to the next."""
     for endpoint in senders:
         endpoint.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
         endpoint.setblocking(True)
         endpoint.settimeout(GRACE_S + link.latency_ms / 1000)
 
-    def handed_on() -> list[int]:
+    def forwarded() -> list[int]:
         return counters(star.backend.ports, 9)
 
-    before = settled(handed_on, link.latency_ms)
+    before = settled_count(forwarded, link.latency_ms)
     for _ in range(packets):
         for endpoint in senders:
             endpoint.send(bytes(LOSS_PAYLOAD))
-    after = settled(handed_on, link.latency_ms)
+    after = settled_count(forwarded, link.latency_ms)
     shares = [(now - then) / packets for then, now in zip(before, after, strict=True)]
     return [100 * max(0.0, 1 - shares[(host + 1) % len(shares)]) for host in range(len(shares))]

@@ -1,8 +1,8 @@
 """The check of sites: rate, latency, jitter and loss of every host's LAN and of every direction between two sites.
 
-Each link is probed alone, from its sending end to the sink of the site that it leads to, with one clock at both ends.
-First all are timed at once while they are idle, then all LANs are loaded, then all WANs; at last packets are counted
-where some are to get lost.
+Each link is measured alone, from its sending end to the sink of the site that it leads to, with one clock at both ends.
+First all latencies are measured at once while the links are idle, then the rates of all LANs, then those of all WANs.
+At last packets are counted, if some link loses packets.
 """
 
 import select
@@ -15,21 +15,22 @@ from statistics import fmean, median, pstdev
 from time import monotonic, perf_counter
 
 from ddlbench.network.link import Link
-from ddlbench.network.shaping import Port, queue_bytes, sized_by, train_bytes
-from ddlbench.network.sites import Sites, directions, words
+from ddlbench.network.ports import Port
+from ddlbench.network.sites import Sites, direction_name, directions
+from ddlbench.network.sizes import queue_bytes, sizing_link, train_bytes
 from ddlbench.network.star import Sink, Star
 from ddlbench.network.traffic import (
     FULL,
     GRACE_S,
     LOSS_PAYLOAD,
     Effort,
+    discarding,
     rates_mbit,
     senders_needed,
-    settled,
-    swallowing,
+    settled_count,
     udp_socket,
 )
-from ddlbench.network.verify import OutOfTolerance, Tolerances, departures, persistently
+from ddlbench.network.verify import OutOfTolerance, Tolerances, deviations, with_retries
 
 _PINGS, _JITTERED_PINGS, _IF_LOSSY = 9, 40, 3
 _PING_GAP_S = 0.004
@@ -45,9 +46,13 @@ _MOST_BUFFER_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class OneWay:
-    """What a link was measured to be, as without time dilation: `rate_mbit` on the wire, the rest one way.
+    """What a link was measured to be, as it would be without time dilation.
 
-    jitter_ms: half the width of a uniform distribution that spreads as the measured latencies do.
+    Attributes:
+        rate_mbit: on the wire, in Mbit/s.
+        latency_ms: one way.
+        jitter_ms: half the width of the uniform distribution with the standard deviation of the measured latencies.
+        loss_percent: one way.
     """
 
     rate_mbit: float
@@ -62,13 +67,19 @@ class OneWay:
 
 @dataclass(frozen=True)
 class Path:
-    """One link under test, from its sending end to a sink. name: of the host's site, or of the direction.
+    """One link under test, from its sending end to a sink.
 
-    words: which link it is, for messages. link: dilated, asked: as it was asked for.
+    Attributes:
+        name: the host's site, or the direction between two sites.
+        description: which link it is, for messages.
+        asked: the link as it was asked for.
+        link: the link as it is made, dilated.
+        port: where it enters its router.
+        sink: where the packets are sent to.
     """
 
     name: str
-    words: str
+    description: str
     asked: Link
     link: Link
     port: Port
@@ -76,15 +87,15 @@ class Path:
 
     @property
     def longest_ms(self) -> float:
-        """How long a packet may be on its way, dilated."""
+        """How long a packet may be on its way, in ms, dilated."""
         return self.link.latency_ms + self.link.jitter_ms
 
     def receiver(self) -> socket.socket:
-        """A socket of the sink, for this path alone."""
+        """Open a socket of the sink, for this path alone."""
         return udp_socket(self.sink.namespace, self.sink.address, 0)
 
     def sender(self, receiver: socket.socket) -> socket.socket:
-        """A socket at the sending end, connected to `receiver`; it is blocked while the link is busy."""
+        """Open a socket at the sending end that is connected to `receiver`."""
         endpoint = udp_socket(self.port.namespace, "", 0)
         endpoint.connect(receiver.getsockname())
         return endpoint
@@ -93,11 +104,22 @@ class Path:
 def verify_sites(
     star: Star, sites: Sites, tolerances: Tolerances, effort: Effort = FULL
 ) -> dict[str, dict[str, float]]:
-    """Measure all links of the sites; {site or direction: its numbers}, for a site those of its worst host.
+    """Measure all links of the sites, several times if one is out of tolerance.
 
-    Raises DdlbenchError where one stays out of tolerance, naming it, with what was asked for and what was measured.
+    Args:
+        star: the hosts; nothing else may be sent over their links.
+        sites: what they were given, not dilated.
+        tolerances: how far a link may be from it.
+        effort: how long to measure in the first attempt.
+
+    Returns:
+        {site or direction: numbers as of `OneWay`}; for a site those of the host with the worst rate.
+
+    Raises:
+        OutOfTolerance: a link stays out of tolerance; names it, with what was asked for and what was measured.
+        DdlbenchError: a process that the links need has died.
     """
-    return persistently(lambda each: _checked(star, sites, tolerances, each), effort)
+    return with_retries(lambda each: _checked(star, sites, tolerances, each), effort)
 
 
 def _checked(star: Star, sites: Sites, tolerances: Tolerances, effort: Effort) -> dict[str, dict[str, float]]:
@@ -107,17 +129,28 @@ def _checked(star: Star, sites: Sites, tolerances: Tolerances, effort: Effort) -
         times = [("latency", found.latency_ms, asked.latency_ms, _MEAN_CHANCE * asked.jitter_ms)]
         if asked.jitter_ms:
             times.append(("jitter", found.jitter_ms, asked.jitter_ms, _WIDTH_CHANCE * asked.jitter_ms))
-        if wrong := departures(asked, found.rate_mbit, found.loss_percent, tolerances, effort, *times):
-            raise OutOfTolerance(path.words, asked, star.backend.name, wrong)
+        if wrong := deviations(asked, found.rate_mbit, found.loss_percent, tolerances, effort, *times):
+            raise OutOfTolerance(path.description, asked, star.backend.name, wrong)
     results.sort(key=lambda result: abs(result[1].rate_mbit / result[0].asked.bandwidth_mbit - 1))
-    return {path.name: found.as_dict() for path, found in results}  # the worst come last, and stay
+    return {
+        path.name: found.as_dict() for path, found in results
+    }  # the worst come last, and replace the others
 
 
 def measure_sites(star: Star, sites: Sites, effort: Effort) -> list[tuple[Path, OneWay]]:
-    """Measure all links of the sites: of every host, then of every direction."""
+    """Measure all links of the sites once.
+
+    Args:
+        star: the hosts.
+        sites: what they were given, not dilated.
+        effort: how long to measure.
+
+    Returns:
+        (link, what was measured) of every host, then of every direction.
+    """
     paths = _paths(star, sites)
     lans, wans = paths[: len(star.addresses)], paths[len(star.addresses) :]
-    train = min(train_bytes(sized_by(path.asked, star.dilation)) for path in paths)
+    train = min(train_bytes(sizing_link(path.asked, star.dilation)) for path in paths)
     times_ms = _latencies_ms(paths)
     rates = [*_rates_mbit(lans, train, effort), *_rates_mbit(wans, train, effort)]
     star.backend.check()
@@ -148,18 +181,18 @@ def _paths(star: Star, sites: Sites) -> list[Path]:
         for number, site in enumerate(star.site_of, start=1)
     ]
     ways = [
-        (way := words(sites.names, direction), f"{way}: the emulated WAN", direction[1])
+        (way := direction_name(sites.names, direction), f"{way}: the emulated WAN", direction[1])
         for direction in directions(len(sites.names))
     ]
     links, ports = star.links(sites), star.backend.ports
     return [
-        Path(name, told, link, link.dilated(star.dilation), port, star.sinks[site])
-        for (name, told, site), link, port in zip([*hosts, *ways], links, ports, strict=True)
+        Path(name, description, link, link.dilated(star.dilation), port, star.sinks[site])
+        for (name, description, site), link, port in zip([*hosts, *ways], links, ports, strict=True)
     ]
 
 
 def _latencies_ms(paths: list[Path]) -> list[list[float]]:
-    """How long small packets were on their way, each path's sent so that none waits for another."""
+    """How long small packets were on their way, in ms, for each path; no packet waits for another."""
     jitter_ms = max(path.link.jitter_ms for path in paths)
     pings = wanted = _JITTERED_PINGS if jitter_ms else _PINGS
     if any(path.link.is_lossy for path in paths):
@@ -187,7 +220,7 @@ def _latencies_ms(paths: list[Path]) -> list[list[float]]:
 
 def _rates_mbit(paths: list[Path], train: int, effort: Effort) -> list[float]:
     with ExitStack() as stack:
-        receivers = [swallowing(stack.enter_context(path.receiver()), trains=True) for path in paths]
+        receivers = [discarding(stack.enter_context(path.receiver()), trains=True) for path in paths]
         senders = [
             [stack.enter_context(path.sender(to)) for _ in range(senders_needed(path.link))]
             for path, to in zip(paths, receivers, strict=True)
@@ -197,10 +230,10 @@ def _rates_mbit(paths: list[Path], train: int, effort: Effort) -> list[float]:
 
 
 def _losses_percent(paths: list[Path], packets: int) -> list[float]:
-    """Share of so many small packets of each path that do not arrive."""
+    """The percentage of small packets of each path that do not arrive."""
     longest_ms = max(path.longest_ms for path in paths)
     with ExitStack() as stack:
-        receivers = [swallowing(stack.enter_context(path.receiver()), trains=False) for path in paths]
+        receivers = [discarding(stack.enter_context(path.receiver()), trains=False) for path in paths]
         senders = [stack.enter_context(path.sender(to)) for path, to in zip(paths, receivers, strict=True)]
         for path, sender in zip(paths, senders, strict=True):
             sender.settimeout(GRACE_S + longest_ms / 1000)
@@ -208,13 +241,13 @@ def _losses_percent(paths: list[Path], packets: int) -> list[float]:
         for _ in range(packets):
             for sender in senders:
                 sender.send(bytes(LOSS_PAYLOAD))
-        settled(lambda: list(map(_dropped, receivers)), longest_ms)
+        settled_count(lambda: list(map(_dropped, receivers)), longest_ms)
         arrived = [_dropped(receiver) + _queued(receiver) for receiver in receivers]
     return [100 * (1 - count / packets) for count in arrived]
 
 
 def _set_send_buffer(sender: socket.socket, queue: int) -> None:
-    """Let a sender have as much on its way as keeps the link busy, and less than fits into the link's queue."""
+    """Limit a sender to what keeps the link busy and still fits into the link's queue."""
     size = min(_MOST_BUFFER_BYTES, queue // 2 // _WIRE_BYTES * _CHARGED_BYTES) // 2  # the kernel doubles it
     try:
         sender.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, size)
@@ -223,13 +256,13 @@ def _set_send_buffer(sender: socket.socket, queue: int) -> None:
 
 
 def _dropped(receiver: socket.socket) -> int:
-    """How many packets reached a socket that had no room for them."""
+    """How many packets a socket has dropped because it had no room for them."""
     information = receiver.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * (_MEMINFO_DROPS + 1))
     return int(struct.unpack_from("=I", information, 4 * _MEMINFO_DROPS)[0])
 
 
 def _queued(receiver: socket.socket) -> int:
-    """How many packets wait in a socket; they are taken out."""
+    """How many packets wait in a socket; they are removed."""
     count = 0
     with suppress(BlockingIOError):
         while receiver.recv(LOSS_PAYLOAD):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.network import shapers
+from ddlbench.network import queueing_disciplines
 from ddlbench.network.limits import Capacity, check_delay
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
@@ -52,7 +52,7 @@ class Links:
         self._clock = clock
         self._capacity = Capacity(star)
         self._verified: dict[Link | Sites, Mapping[str, object]] = {}  # what each was measured to be
-        self._settings: shapers.Settings = {}
+        self._settings: queueing_disciplines.Settings = {}
         self._cost_s = 0.0
 
     def open(self) -> None:
@@ -70,7 +70,7 @@ class Links:
             self._refuse_too_much(link)
             self.star.shape(link)
             self.made = link
-            self._settings = shapers.settings(self.star)
+            self._settings = queueing_disciplines.settings(self.star)
         if link not in self._verified:
             self._verified[link] = self._measured(FULL)
         return self._verified[link]
@@ -81,7 +81,9 @@ class Links:
             return None
         self.star.backend.check()
         with self._clock.probing():
-            changes = shapers.differences(self._settings, shapers.settings(self.star))
+            changes = queueing_disciplines.differences(
+                self._settings, queueing_disciplines.settings(self.star)
+            )
         if changes:
             raise Drifted(self._words(f"somebody has changed how it is shaped ({'; '.join(changes)})"))
         silence_s = self._clock.now_s() - self.right_at_s

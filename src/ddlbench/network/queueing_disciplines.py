@@ -1,14 +1,19 @@
-"""What the kernel says it does to what is sent over each link: read, not measured, so that it costs next to nothing."""
+"""The kernel's queueing disciplines on each link: read, not measured, which costs next to nothing."""
 
 from typing import Any
 
 from ddlbench.network.star import Star
 
-Settings = dict[str, dict[str, Any]]  # by the way of a link
+Settings = dict[str, dict[str, Any]]  # direction of a link -> kind of discipline -> its parameters
 
 
 def settings(star: Star) -> Settings:
-    """The queueing disciplines of each way of a link and their parameters; less than a millisecond a way."""
+    """Read the queueing disciplines of every link, in less than a millisecond for each direction.
+
+    Returns:
+        {direction of a link: {kind: parameters}}, for instance {"link 1 back": {"tbf": {...}}}. The directions are
+        `link 1`, from the host, and `link 1 back`, to the host.
+    """
     return {
         f"link {number}{way}": {
             qdisc.get_attr("TCA_KIND"): _plain(qdisc.get_attr("TCA_OPTIONS"))
@@ -20,7 +25,7 @@ def settings(star: Star) -> Settings:
 
 
 def differences(before: Settings, after: Settings) -> list[str]:
-    """What was set otherwise, in words; empty where nothing was."""
+    """Describe what has changed between two readings, one text for each change."""
     found = []
     for name, old in before.items():
         new = after[name]
@@ -39,7 +44,7 @@ def differences(before: Settings, after: Settings) -> list[str]:
 
 
 def _plain(options: Any) -> dict[str, Any]:
-    """The numbers among a discipline's parameters, by name."""
+    """The numbers and texts among a discipline's parameters, by name."""
     if options is None:
         return {}
     if isinstance(options, bytes | str | int | float):

@@ -1,6 +1,6 @@
 """What the kernel did to a link and what it does now, compared in words."""
 
-from ddlbench.network.shapers import differences
+from ddlbench.network.queueing_disciplines import differences
 
 TBF = {"tbf": {"rate": 100, "limit": 7}}
 

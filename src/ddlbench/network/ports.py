@@ -1,0 +1,84 @@
+"""The ends of links: the interfaces that send over a link, and how the kernel groups segments there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyroute2 import IPRoute
+from pyroute2.ethtool.ioctl import IoctlEthtool
+
+from ddlbench.network.link import Link
+from ddlbench.system.namespaces import entered
+
+_TSO = "tcp-segmentation-offload"
+_GROUPING = ("generic-segmentation-offload", "generic-receive-offload")
+
+
+@dataclass(frozen=True)
+class Egress:
+    """An interface that sends over a link.
+
+    Attributes:
+        netlink: a netlink socket of the interface's namespace.
+        index: the interface's number there.
+    """
+
+    netlink: IPRoute
+    index: int
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where a link enters a router.
+
+    Attributes:
+        router: the router's namespace, a file descriptor.
+        name: the router's interface to the link.
+        namespace: the namespace of the sending end, a host or another router.
+        netlink: a netlink socket of the sending end's namespace.
+        device: the sending end's interface.
+        index: the number of that interface.
+        back: the router's interface to a host, which sends as fast as the host may; None between routers, where each
+            direction is a link of its own.
+    """
+
+    router: int
+    name: str
+    namespace: int
+    netlink: IPRoute
+    device: str
+    index: int
+    back: Egress | None = None
+
+    @property
+    def egresses(self) -> tuple[Egress, ...]:
+        """The interfaces that send over the link: out and, if it leads to a host, back."""
+        out = Egress(self.netlink, self.index)
+        return (out, self.back) if self.back else (out,)
+
+
+def set_offload(ports: Sequence[Port], links: Sequence[Link] | None) -> None:
+    """Let the kernel handle trains of segments as one packet, unless packets are lost: a drop would take a whole train.
+
+    The sending end of a link splits its trains (no TSO). Only then does the router receive them by NAPI, on one core
+    at a time. Otherwise it receives each on whichever core sends or runs a timer, and packets overtake each other. On
+    open links trains stay whole. An open link has no queue that would hold back what does not fit into NAPI's ring of
+    256 frames; TCP would lose packets there, and start with small windows on the next link.
+
+    Args:
+        ports: the ports of all links.
+        links: the link of each port; None: the links are open (unshaped).
+    """
+    whole = links is None or not any(link.is_lossy for link in links)
+    grouping = dict.fromkeys(_GROUPING, whole)
+    for port in ports:
+        _set_flags(port.router, port.name, {_TSO: whole, **grouping})
+    for port in ports:
+        _set_flags(port.namespace, port.device, {_TSO: links is None, **grouping})
+
+
+def _set_flags(namespace: int, device: str, flags: dict[str, bool]) -> None:
+    with entered(namespace):
+        ethtool = IoctlEthtool(device)
+    for flag, value in flags.items():
+        ethtool.set_offload_flag(flag, int(value))
+    ethtool.close()
