@@ -9,10 +9,10 @@ import pytest
 from small_study import REPOSITORY, small_repository, write_study
 
 from ddlbench.cli.main import main
+from ddlbench.doctor.answers import findings
 from ddlbench.doctor.finding import Finding, NoAnswer, here, lacking
 from ddlbench.doctor.judgement import needs, verdict
 from ddlbench.doctor.questions import questions
-from ddlbench.doctor.rounds import findings
 from ddlbench.doctor.screen import WIDTH, screen
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.plan import Plan, load

@@ -45,9 +45,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _doctor(arguments: argparse.Namespace) -> int:
     """Return 0 if every figure asked for (else every default figure) can be made without gaps, else 1."""
+    from ddlbench.doctor.answers import findings
     from ddlbench.doctor.judgement import verdict
     from ddlbench.doctor.questions import questions
-    from ddlbench.doctor.rounds import findings
     from ddlbench.doctor.screen import screen
     from ddlbench.plan import load
     from ddlbench.plan.yaml_file import read_yaml

@@ -1,1 +1,1 @@
-"""What this machine has of all that figures may need, and which figures can therefore be made on it."""
+"""What this machine has of all that figures may need, and which figures can be made with it."""

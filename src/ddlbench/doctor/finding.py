@@ -1,16 +1,24 @@
-"""What was found out about one thing that a figure may need: a runtime, a fabric, a framework, ..."""
+"""A finding: whether this machine has one thing that figures may need, as a runtime, a fabric or a framework."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ddlbench.errors import DdlbenchError
 
-Key = tuple[str, str]  # its kind and its name: ("runtime", "docker")
+Key = tuple[str, str]  # kind and name: ("runtime", "docker")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a thing is here (None: nothing answered), what was found of it, and what to do where it is not."""
+    """Whether this machine has a thing.
+
+    Attributes:
+        kind: of the thing: runtime, fabric, framework, ...
+        name: of the thing.
+        is_here: None if the question was not answered in time.
+        says: what was found, or why it is not here.
+        to_do: what would bring it here, if that is known.
+    """
 
     kind: str
     name: str
@@ -20,31 +28,37 @@ class Finding:
 
     @property
     def key(self) -> Key:
-        """What it is about."""
+        """Its kind and name."""
         return self.kind, self.name
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return its attributes as plain data."""
         return asdict(self)
 
 
 class NoAnswer(DdlbenchError):
-    """What was asked is silent; that does not tell whether it is here."""
+    """A program gave no answer in time, so that nobody knows whether the thing is here."""
 
 
 def here(kind: str, name: str, says: str) -> Finding:
-    """It is here."""
+    """Make the finding that a thing is here."""
     return Finding(kind, name, True, says)
 
 
 def silent(kind: str, name: str, patience_s: float) -> Finding:
-    """It has not answered."""
+    """Make the finding that there was no answer within `patience_s`."""
     wait = f"a machine that is busy may need more: --patience {10 * patience_s:g}"
     return Finding(kind, name, None, f"no answer within {patience_s:g} s", wait)
 
 
 def lacking(kind: str, name: str, error: object) -> Finding:
-    """It is not here, as an error says; its first sentence says why, the others what to do."""
+    """Make the finding that a thing is not here.
+
+    Args:
+        kind: of the thing.
+        name: of the thing.
+        error: its first sentence says why, the others what to do.
+    """
     first, *lines = str(error).strip().splitlines() or ["it gives no reason"]
     why, dot, rest = first.partition(". ")
     to_do = " ".join(" ".join([rest, *lines]).split()) if dot or lines else ""

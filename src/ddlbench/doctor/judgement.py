@@ -1,4 +1,4 @@
-"""Which figures can be made with what is here: a judgement over findings, of plain data alone."""
+"""Which figures can be made with what is here: pure functions from a plan and findings to verdicts."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,12 +10,17 @@ from ddlbench.plan import Plan, Point
 from ddlbench.plan.catalogue import BETWEEN_MACHINES, MEASURABLE
 from ddlbench.plan.study import Figure
 
-COUNTS = "torch"  # the framework whose environment counts models, and probes by Gloo and inside of runtimes
+PROBING = "torch"  # its environment counts models, and probes collectives and runtimes
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a figure, which is there or is a gap: what it needs, and why the plan leaves it out, if it does."""
+    """A part of a figure, which can be made or is a gap.
+
+    Attributes:
+        needs: all things that must be here.
+        left_out: why the plan leaves it out; None if it does not.
+    """
 
     needs: frozenset[Key]
     left_out: str | None = None
@@ -23,7 +28,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How many parts of a figure can be made, and what the others lack: the reason, and of how many parts."""
+    """How much of a figure can be made.
+
+    Attributes:
+        figure: its name.
+        parts: how many it has.
+        possible: how many can be made.
+        lacks: reason -> how many parts are gaps because of it.
+    """
 
     figure: str
     parts: int
@@ -32,12 +44,12 @@ class Verdict:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing of it would be a gap."""
+        """Whether it can be made without a gap."""
         return self.possible == self.parts
 
 
 def needs(point: Point) -> frozenset[Key]:
-    """What a point is measured with."""
+    """All things that must be here to measure a point."""
     if point.fabric in BETWEEN_MACHINES:
         found = {("scheduler", "slurm")}
         of_devices = ("scheduler", "gpu nodes") if point.devices == "gpu" else ("devices", point.devices)
@@ -49,25 +61,34 @@ def needs(point: Point) -> frozenset[Key]:
 
 
 def parts(plan: Plan, figure: Figure) -> Iterator[Part]:
-    """All that a figure shows: points of its grids, trainings of its faults, probes, runtimes, or counted models."""
+    """All parts of a figure: points of its grids, trainings with faults, probes, runtimes, or counted models."""
     for run in plan.runs_of(figure.name):
         for point in filter(figure.shows, run.points):
             yield Part(needs(point), plan.status(point).reason)
     for fault in figure.faults:
         yield Part(needs(fault.point), plan.status(fault.point).reason)
     for probe in figure.probes:
-        with_gloo = {("framework", COUNTS)} if probe.transport == "gloo" else set()
+        with_gloo = {("framework", PROBING)} if probe.transport == "gloo" else set()
         yield Part(frozenset({("fabric", "emulated")} | with_gloo))
     if figure.kind == "runtimes":
         for runtime in MEASURABLE["runtime"]:
-            framework = {("framework", COUNTS)} if runtime == "bare" else set()
+            framework = {("framework", PROBING)} if runtime == "bare" else set()
             yield Part(frozenset({("runtime", runtime), ("fabric", "emulated")} | framework))
     if figure.published:
-        yield Part(frozenset({("framework", COUNTS)}))
+        yield Part(frozenset({("framework", PROBING)}))
 
 
 def verdict(plan: Plan, name: str, findings: Iterable[Finding]) -> Verdict:
-    """How much of a figure can be made. Raises ConfigError, with the nearest name, where there is no such figure."""
+    """Judge how much of a figure can be made.
+
+    Args:
+        plan: of the configuration.
+        name: of the figure.
+        findings: about this machine; a thing without a finding counts as being here.
+
+    Raises:
+        ConfigError: there is no such figure; names the nearest.
+    """
     by_key = {each.key: each for each in findings}
     if name not in plan.figures:
         raise ConfigError(f"there is no figure {name!r}{nearest(name, plan.figures)}")
@@ -84,9 +105,9 @@ def verdict(plan: Plan, name: str, findings: Iterable[Finding]) -> Verdict:
 def _lacking(part: Part, findings: Mapping[Key, Finding]) -> Sequence[str]:
     if part.left_out:
         return [part.left_out]
-    of_need = (findings[key] for key in sorted(part.needs) if key in findings)
+    needed = (findings[key] for key in sorted(part.needs) if key in findings)
     return [
         f"{each.kind} {each.name} {'is lacking' if each.is_here is False else 'has not answered'}"
-        for each in of_need
+        for each in needed
         if not each.is_here
     ]

@@ -1,4 +1,7 @@
-"""Which backend makes links here: `python -m ddlbench.doctor.links`, a sandbox's first process, prints its name."""
+"""Find out which backend shapes links here.
+
+`python -m ddlbench.doctor.links` is the first process of a sandbox; it prints the backend's name.
+"""
 
 from ddlbench.errors import told_in_words
 from ddlbench.network.link import Link
@@ -9,7 +12,7 @@ _LINK = Link(100, latency_ms=1, loss_percent=0.1)
 
 
 def main() -> None:
-    """Make two hosts and shape their links."""
+    """Make two hosts, shape their links, and print the backend's name."""
     with told_in_words(), Star(_HOSTS, congestion_control="cubic") as star:
         star.shape(_LINK)
         print(star.backend.name)

@@ -1,4 +1,4 @@
-"""What is asked of a machine: small questions, none of which changes anything, each with a time-out of its own."""
+"""The questions about a machine: small ones, which change nothing and have time-outs."""
 
 import os
 import shutil
@@ -15,8 +15,8 @@ import psutil
 
 from ddlbench.cluster.partitions import has
 from ddlbench.containers import engines
+from ddlbench.doctor.answers import Question
 from ddlbench.doctor.finding import Finding, NoAnswer, here, lacking
-from ddlbench.doctor.rounds import Question
 from ddlbench.environments.environment import STAMP
 from ddlbench.environments.failed_environments import FOLDER, why_not
 from ddlbench.environments.locked import PREFERRED, interpreter, interpreter_of
@@ -32,9 +32,12 @@ _PODMANS_SOCKETS = ("{own}/podman/podman.sock", "/run/podman/podman.sock")
 
 
 def questions(settings: Mapping[str, Any], root: Path, *, patience_s: float) -> list[Question]:
-    """Everything that is asked, in the order in which it is shown.
+    """List all questions, in the order in which answers are shown.
 
-    settings: the configuration; root: its repository; patience_s: how long a program may take to answer.
+    Args:
+        settings: the configuration.
+        root: its repository.
+        patience_s: how long a program may take to answer.
     """
     named = settings["interfaces"]
     frameworks = {name: root / each["requirements"] for name, each in settings["environments"].items()}
@@ -62,7 +65,7 @@ def questions(settings: Mapping[str, Any], root: Path, *, patience_s: float) -> 
 
 
 def _bare() -> Finding:
-    """The Python that makes environments whose requirements ask for none."""
+    """Find the Python that makes environments, if their requirements name no other."""
     python = interpreter_of(PREFERRED) or sys.executable
     if python == sys.executable and find_spec("venv") is None:
         return lacking("runtime", "bare", "Python has no venv. On Debian:  apt-get install python3-venv")
@@ -83,7 +86,7 @@ def _engine(name: str, patience_s: float) -> Finding:
 
 
 def _podman(patience_s: float) -> Finding:
-    """Whether a Podman's socket answers as Docker's does: it can stand in Docker's place."""
+    """Find a socket of Podman that answers as Docker's does: then Podman can replace Docker."""
     own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     named = os.environ.get("DOCKER_HOST", "").removeprefix("unix://")
     sockets = [named, *(each.format(own=own) for each in _PODMANS_SOCKETS)]
@@ -113,14 +116,14 @@ def _fabric(name: str, named: Mapping[str, str | None]) -> Finding:
     except DdlbenchError as error:  # which shows all interfaces in a table
         first = str(error).partition("\n")[0].removeprefix(f"fabric {name}: ")
         return lacking("fabric", name, f"{first.rstrip(':')}. `ddlbench interfaces` shows what there is")
-    told = [chosen.name, *([speed(chosen.speed_mbit)] if chosen.speed_mbit else [])]
-    return here("fabric", name, ", ".join([*told, *filter(None, [chosen.infiniband_port])]))
+    words = [chosen.name, *([speed(chosen.speed_mbit)] if chosen.speed_mbit else [])]
+    return here("fabric", name, ", ".join([*words, *filter(None, [chosen.infiniband_port])]))
 
 
 def _emulated(patience_s: float) -> Finding:
-    """Two emulated hosts with a link, in a sandbox that dies with the question."""
+    """Make two emulated hosts with a link, in a sandbox that ends with the question."""
     check_sandbox()
-    answer = _said(sandbox_argv([sys.executable, "-m", _MODULE_OF_LINKS]), patience_s)
+    answer = _answer_of(sandbox_argv([sys.executable, "-m", _MODULE_OF_LINKS]), patience_s)
     if answer.returncode:
         return lacking("fabric", "emulated", (answer.stderr.strip().splitlines() or ["it fails"])[-1])
     backend = answer.stdout.strip()
@@ -129,7 +132,7 @@ def _emulated(patience_s: float) -> Finding:
 
 
 def _framework(name: str, requirements: Path, root: Path) -> Finding:
-    """Whether its environment is there, or could be made when a figure first needs it."""
+    """Find the environment of a framework, or whether it could be made when a figure first needs it."""
     stamp = root / FOLDER / name / STAMP
     if stamp.is_file():
         failure = why_not(stamp)
@@ -170,24 +173,24 @@ def _gpu() -> Finding:
 def _slurm(patience_s: float) -> Finding:
     if shutil.which("sinfo") is None:
         return lacking("scheduler", "slurm", "sinfo is not installed: this is no machine of a cluster")
-    answer = _said(["sinfo", "--noheader", "--format", "%R %D %a %G"], patience_s)
+    answer = _answer_of(["sinfo", "--noheader", "--format", "%R %D %a %G"], patience_s)
     if answer.returncode:
         return lacking(
             "scheduler", "slurm", f"SLURM does not answer: {answer.stderr.strip().partition(chr(10))[0]}"
         )
     partitions = [line.split(maxsplit=3) for line in answer.stdout.splitlines() if line.strip()]
-    told = [
+    descriptions = [
         f"{name} ({nodes} node{'s' * (nodes != '1')}, {state}{'' if gres == '(null)' else f', {gres}'})"
         for name, nodes, state, gres in partitions
     ]
-    return here("scheduler", "slurm", f"partitions {', '.join(told)}")
+    return here("scheduler", "slurm", f"partitions {', '.join(descriptions)}")
 
 
 def _gpu_nodes(patience_s: float) -> Finding:
-    """Whether a partition has nodes with GPUs, which runs between machines ask for."""
+    """Find partitions whose nodes have GPUs."""
     if shutil.which("sinfo") is None:
         return lacking("scheduler", "gpu nodes", "sinfo is not installed: this is no machine of a cluster")
-    answer = _said(["sinfo", "--noheader", "--format", "%R %G"], patience_s)
+    answer = _answer_of(["sinfo", "--noheader", "--format", "%R %G"], patience_s)
     partitions = [line.split(maxsplit=1) for line in answer.stdout.splitlines() if line.strip()]
     found = dict.fromkeys(name for name, gres in partitions if has(gres, "gpu"))
     if not found:
@@ -215,11 +218,14 @@ def _pinning() -> Finding:
     return here("privilege", "pinning", f"to cores {', '.join(map(str, sorted(os.sched_getaffinity(0))))}")
 
 
-def _said(argv: Sequence[str], patience_s: float) -> "subprocess.CompletedProcess[str]":
-    """What a command says. Raises NoAnswer where it is silent; then it is ended.
+def _answer_of(argv: Sequence[str], patience_s: float) -> "subprocess.CompletedProcess[str]":
+    """Run a command, and end it if it is silent for `patience_s`.
 
-    All of them end by themselves soon: that they die with us would take Python code between fork and exec, which is
-    not safe beside the threads of the other questions.
+    A command may outlive us, but not for long. To make it die with us would need Python code between fork and exec,
+    which is not safe beside the threads of the other questions.
+
+    Raises:
+        NoAnswer: the command did not end in time.
     """
     try:
         return subprocess.run(

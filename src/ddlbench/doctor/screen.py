@@ -12,7 +12,7 @@ _MARKS = {True: "yes", False: "no", None: "?"}
 
 
 def screen(findings: Sequence[Finding], verdicts: Sequence[Verdict]) -> str:
-    """What is here, kind by kind, then which figures can be made, and why not the others."""
+    """Write what is here, kind by kind, then which figures can be made, and why the others cannot."""
     return "\n".join([*_found(findings), "", *_judged(verdicts)])
 
 

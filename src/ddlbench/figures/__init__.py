@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.files import write_atomically
 
-if TYPE_CHECKING:  # plotting takes a second to import: only who draws pays for it
+if TYPE_CHECKING:  # plotting takes a second to import, so it is imported only to draw
     import pandas as pd
     import plotnine as p9
 
@@ -19,11 +19,18 @@ if TYPE_CHECKING:  # plotting takes a second to import: only who draws pays for 
 def draw(
     name: str, tables: Sequence["pd.DataFrame"], figure: "Figure", outputs: Iterable[Path | str]
 ) -> None:
-    """Draw `figure` from `tables` and write each of `outputs` by its ending; other endings are left to the caller.
+    """Draw a figure and write its files. Files are whole or absent; the same tables give the same bytes.
 
-    tables: as read from results/tables or results/probes. Endings: .svg, .pdf, .png (200 dpi), .csv (the tidy rows that
-    were drawn), .caption.rst (the report's caption). Files are whole or absent; the same tables give the same bytes.
-    Raises ConfigError where the figure asks for columns, values or a drawing that do not exist.
+    Args:
+        name: of the figure.
+        tables: as read from results/tables or results/probes; their rows are drawn together.
+        figure: what to draw, from the study's file.
+        outputs: files to write, each by its ending: .svg, .pdf, .png (200 dpi), .csv (the tidy rows that were drawn) or
+            .caption.rst (the report's caption). Files with another ending are left to the caller.
+
+    Raises:
+        DdlbenchError: the tables hold no points.
+        ConfigError: the figure asks for columns, values or a drawing that do not exist.
     """
     import pandas as pd
 
@@ -44,7 +51,7 @@ def draw(
 
 
 def drawn_rows(plot: "p9.ggplot") -> "pd.DataFrame":
-    """The tidy rows that a plot of ours shows, as they go into its CSV (see `rows.points`)."""
+    """The tidy rows that a plot of ours shows, as in its CSV (see `rows.points`)."""
     import pandas as pd
 
     if not isinstance(plot.data, pd.DataFrame):
@@ -53,9 +60,15 @@ def drawn_rows(plot: "p9.ggplot") -> "pd.DataFrame":
 
 
 def drawing(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], "p9.ggplot"]:
-    """The function that draws `figure`: what its study's module names, else the chart for its kind.
+    """Choose the function that draws a figure: the one that its study's module names, else the chart for its kind.
 
-    So a figure that is only a chart of its columns needs no code. Raises ConfigError for a table without a function.
+    So a figure that is only a chart of its columns needs no code.
+
+    Returns:
+        A function from a table of measurements and the figure to its plot.
+
+    Raises:
+        ConfigError: figures of this kind need a function, and the study's module names none.
     """
     if named := _named(figure, "FIGURES"):
         return named  # type: ignore[no-any-return]
@@ -83,7 +96,11 @@ def drawing(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], "p9.ggplot
 
 
 def captioning(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], str]:
-    """The function that makes the report's caption: what its study's module names, else that of its kind."""
+    """Choose the function that writes a figure's caption: the one that its study's module names, else that of its kind.
+
+    Returns:
+        A function from the rows that were drawn and the figure to reStructuredText.
+    """
     from ddlbench.figures.caption import caption
     from ddlbench.figures.faults import fault_caption
     from ddlbench.figures.probe import message_caption
@@ -96,7 +113,7 @@ def captioning(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], str]:
     return _named(figure, "CAPTIONS") or of_kind.get(figure.kind, caption)
 
 
-def _named(figure: "Figure", table: str) -> Any:
-    """What the module of the figure's study names for it in one of its tables, None where it does not."""
+def _named(figure: "Figure", dictionary: str) -> Any:
+    """What the module of the figure's study names for it in one of its dictionaries; None if nothing."""
     module = f"{__name__}.{figure.study}"
-    return getattr(import_module(module), table, {}).get(figure.name) if find_spec(module) else None
+    return getattr(import_module(module), dictionary, {}).get(figure.name) if find_spec(module) else None

@@ -24,15 +24,15 @@ HEADINGS = {
 
 
 def epoch_time(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Time per epoch of each number of workers against epoch, batch size or latency (figures 7 to 15)."""
+    """Draw the time per epoch for each number of workers against epoch, batch size or latency (figures 7 to 15)."""
     return line_chart(points(table, figure), figure, legend="workers")
 
 
 def table4(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """The measured database as a picture of a table: a row for workers and batch size, a column for each latency.
+    """Draw table 4, the measured database: a row for workers and batch size, a column for each latency.
 
-    A cell holds the time per epoch and below it its 95 % interval, or why there is none. The fastest number of workers
-    of a batch size and latency is bold. One worker uses no link: its one value stands in the column of every latency.
+    A cell holds the time per epoch and below it the 95 % interval, or the reason why there is none. For each batch size
+    and latency the fastest number of workers is bold. One worker uses no link, so that its value is in all columns.
     """
     rows = points(table, figure)
     kinds = [
@@ -54,7 +54,7 @@ def table4(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
 
 
 def _cells(rows: pd.DataFrame, keys: list[str], y: str) -> pd.DataFrame:
-    """The table's cells: column, line (headings: below 0), at (its height), text, note (small), bold, and the keys."""
+    """The table's cells: column, line (below 0 for headings), at (height), text, note (small), bold, and the keys."""
     latencies = sorted(rows["latency_ms"].dropna().unique())
     middle = len(keys) + (len(latencies) - 1) / 2
     heads: list[dict[str, Any]] = [
@@ -90,7 +90,7 @@ def _cells(rows: pd.DataFrame, keys: list[str], y: str) -> pd.DataFrame:
 
 
 def _cell_text(point: Mapping[str, Any], y: str) -> dict[str, Any]:
-    """A point's text and small note: the value over its interval, or only the reason why there is none."""
+    """A point's text and small note: the value above its interval, or only the reason why there is none."""
     if pd.isna(point[y]):
         return {
             "text": "",

@@ -1,4 +1,4 @@
-"""The axes of a chart: their ends, breaks and texts, and where on them a value lies."""
+"""The axes of a chart: their ends, breaks and texts, and where a value lies on them."""
 
 import math
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ LOG_FROM_RATIO = 30.0
 
 
 def ticks(values: Iterable[float]) -> list[str]:
-    """The numbers at an axis: all digits, no exponent; thousands set apart where one reaches 10,000."""
+    """Write the numbers at an axis: all digits, no exponent; with commas for thousands if one reaches 10,000."""
     values = list(values)
     text = "{:,.10g}" if max(map(abs, values), default=0) >= 10_000 else "{:.10g}"
     return [text.format(value) for value in values]
@@ -21,18 +21,27 @@ def ticks(values: Iterable[float]) -> list[str]:
 
 @dataclass(frozen=True)
 class XAxis:
-    """The x axis: its ends, ticks and their texts, in data units (`log_base`: where it is logarithmic)."""
+    """The x axis.
+
+    Attributes:
+        low: its left end, in data units.
+        high: its right end, in data units.
+        log_base: of a logarithmic axis; None for a linear one.
+        breaks: where its ticks are, in data units.
+        labels: the texts at the ticks.
+        margin: room on both sides, as a share of the width.
+    """
 
     low: float
     high: float
     log_base: int | None
     breaks: tuple[float, ...]
     labels: tuple[str, ...]
-    margin: float = 0.04  # room on both sides, as a share of the width
+    margin: float = 0.04
 
     @classmethod
     def of(cls, values: "pd.Series[Any]", log_base: int | None) -> "XAxis":
-        """The axis that shows `values`, with a tick at each of them that has room for its text."""
+        """Make the axis that shows `values`, with a tick at each value whose text has room."""
         places = sorted({float(value) for value in values})
         span = cls(places[0], places[-1], log_base, (), ())
         texts = ticks(places)
@@ -45,11 +54,11 @@ class XAxis:
         return cls(span.low, span.high, log_base, tuple(breaks), tuple(labels))
 
     def place(self, value: float) -> float:
-        """`value` on the axis, in the axis' own (transformed) units."""
+        """Where `value` lies, in the axis' own units: its logarithm on a logarithmic axis."""
         return math.log(value, self.log_base) if self.log_base else value
 
     def value(self, share: float) -> float:
-        """The data value at this share of the axis' length."""
+        """The data value at a share of the axis' length, from 0 to 1."""
         place = self.place(self.low) + share * self.width
         return float(self.log_base**place) if self.log_base else place
 
@@ -59,9 +68,11 @@ class XAxis:
 
     @property
     def width(self) -> float:
+        """The axis' length in its own units; 1 if it shows one value only."""
         return self.place(self.high) - self.place(self.low) or 1.0
 
     def scale(self) -> p9.scale_x_continuous:
+        """The axis as plotnine's scale."""
         trans = f"log{self.log_base}" if self.log_base else "identity"
         limits = (self.low, self.high) if self.high > self.low else (self.value(-0.5), self.value(0.5))
         return p9.scale_x_continuous(
@@ -72,14 +83,20 @@ class XAxis:
 
 @dataclass(frozen=True)
 class YAxis:
-    """The y axis: the range of the data on it, in data units, and whether it is logarithmic."""
+    """The y axis.
+
+    Attributes:
+        low: its lower end, in data units.
+        high: the upper end of the data on it; gaps may be shown above.
+        log: whether it is logarithmic.
+    """
 
     low: float
     high: float
     log: bool
 
     def above(self, share: float) -> float:
-        """The data value that lies this share of the data's range above its upper end."""
+        """The data value that lies above the upper end, by this share of the data's range."""
         if self.log:
             return self.high * float((self.high / self.low) ** share)
         return self.high + (self.high - self.low) * share
@@ -92,20 +109,30 @@ class YAxis:
 
     @property
     def breaks(self) -> list[float]:
+        """Where its ticks are, in data units."""
         if self.log and len(found := self._decades) > 1:
             return found
         return [b for b in breaks_extended(n=5)((self.low, self.high)) if self.low <= b <= self.high]
 
     @property
     def _decades(self) -> list[float]:
-        """1, 2 and 5 times the powers of ten on the axis; there may be one only, or none."""
+        """1, 2 and 5 times the powers of ten within the axis; there may be one only, or none."""
         steps = (1, 2, 5) if self.high / self.low < 1000 else (1,)
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         return [s * 10.0**d for d in decades for s in steps if self.low <= s * 10.0**d <= self.high * 1.0001]
 
 
 def y_axis(rows: pd.DataFrame, y: str, scale: str) -> YAxis:
-    """The axis that holds all values and intervals: from 0, logarithmic, or close to the data for percentages."""
+    """Make the axis that shows all values and intervals.
+
+    It is logarithmic if `scale` says so, or if values span more than a factor of LOG_FROM_RATIO. Percentages begin and
+    end close to the data. All other axes begin at 0.
+
+    Args:
+        rows: from `rows.points`; columns `y`, `y`_low and `y`_high.
+        y: the column that is shown.
+        scale: `log` or `linear`, as the figure says.
+    """
     values = pd.concat([rows[y], rows[f"{y}_low"], rows[f"{y}_high"]]).dropna()
     if values.empty:
         return YAxis(0.0, 1.0, False)
@@ -120,5 +147,5 @@ def y_axis(rows: pd.DataFrame, y: str, scale: str) -> YAxis:
 
 
 def keep(x: Any, range: Any = None, only_finite: bool = True) -> Any:  # noqa: A002
-    """Values outside of an axis' limits stay as they are (plotnine would empty them)."""
+    """Keep values outside of an axis' limits; plotnine would remove them."""
     return x

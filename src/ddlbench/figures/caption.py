@@ -1,4 +1,4 @@
-"""What must be said beside a figure: how it was measured, what is missing and why, what the paper showed."""
+"""The words beside a figure: how it was measured, what is missing and why, what the paper showed."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from ddlbench.plan.study import Figure
 LINK_COLUMNS = ("bandwidth_mbit", "latency_ms", "loss_percent")
 EXTRAPOLATED = ("epoch_time_s", "training_time_s", "training_time_ms")
 
-# What the points of a figure have in common, in words: column -> text of a value, in this order.
+# The conditions that all points of a figure share, in words: column -> text of a value, in this order.
 CONDITIONS = {
     "model": "{}",
     "dataset": "{}",
@@ -45,32 +45,43 @@ FABRICS = {
 
 
 def caption(rows: pd.DataFrame, figure: Figure) -> str:
-    """The report's caption of `figure` as reStructuredText; it states only what `rows` hold.
+    """Write the report's caption of a figure. It states only what `rows` hold; every text from outside is escaped.
 
-    rows: the points that were drawn, as `rows.points` returns them. Every text from outside is escaped.
+    Args:
+        rows: the points that were drawn, from `rows.points`.
+        figure: from the study's file.
+
+    Returns:
+        reStructuredText.
     """
     measured = rows[rows["status"] == "measured"]
-    said = [f"**{escaped(figure.title)}.** {escaped(conditions(rows, figure))}."]
-    said.append(
+    sentences = [f"**{escaped(figure.title)}.** {escaped(conditions(rows, figure))}."]
+    sentences.append(
         f"{len(measured)} of {_counted(len(rows), 'point')} measured; "
         + escaped(how_measured(rows, figure))
         + "."
     )
     if congestion := values_of(measured, "congestion_control"):
-        said.append(f"TCP congestion control: {escaped(listed(congestion))}.")
+        sentences.append(f"TCP congestion control: {escaped(listed(congestion))}.")
     if (measured["epochs"] > 0).any():
         rates, momenta = listed(values_of(measured, "learning_rate")), listed(values_of(measured, "momentum"))
-        said.append(f"Trained by stochastic gradient descent, learning rate {rates}, momentum {momenta}.")
+        sentences.append(
+            f"Trained by stochastic gradient descent, learning rate {rates}, momentum {momenta}."
+        )
     if backends := values_of(measured, "backend"):
-        said.append(f"Links shaped by {escaped(listed(backends))}.")
+        sentences.append(f"Links shaped by {escaped(listed(backends))}.")
     if unstable := int((measured["stable"] == False).sum()) if "stable" in measured else 0:  # noqa: E712
-        said.append(f"The intervals of {_counted(unstable, 'point')} stayed wider than asked for.")
-    said.append(f"In the paper: {escaped(figure.caption)}")
-    return "\n".join(said) + "\n" + _missing_list(rows, figure)
+        sentences.append(f"The intervals of {_counted(unstable, 'point')} stayed wider than asked for.")
+    sentences.append(f"In the paper: {escaped(figure.caption)}")
+    return "\n".join(sentences) + "\n" + _missing_list(rows, figure)
 
 
 def conditions(rows: pd.DataFrame, figure: Figure) -> str:
-    """What all points of the figure have in common, in words: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, ...`."""
+    """List the conditions that all points share and the figure does not show elsewhere.
+
+    Returns:
+        One line of text: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, ...`.
+    """
     shown = {figure.x, *figure.columns}
     if figure.lines and len(values_of(rows, figure.lines)) != 1:  # a single line has no legend
         shown.add(figure.lines)
@@ -91,7 +102,16 @@ def conditions(rows: pd.DataFrame, figure: Figure) -> str:
 
 
 def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> str:
-    """Emulated or real, dilation, repetitions, host, and whether times are extrapolated; one line of text."""
+    """Say how the points were measured.
+
+    Args:
+        rows: from `rows.points`.
+        figure: from the study's file.
+        y: the column that is shown; None takes the figure's.
+
+    Returns:
+        One line of text: emulated or real, dilation, repetitions, host, and whether times are extrapolated.
+    """
     measured = rows[rows["status"] == "measured"]
     if measured.empty:
         return "nothing could be measured here"
@@ -109,15 +129,15 @@ def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> st
 
 
 def shared_gpus(measured: pd.DataFrame) -> list[str]:
-    """How many workers were on a GPU, where they shared one: `2 workers share a GPU (2, 4 workers)`."""
+    """Say how many workers shared a GPU, if any did: `2 workers share a GPU (2, 4 workers)`."""
     counts = [count for count in values_of(measured, "workers_per_gpu") if count > 1]
     of = {count: values_of(measured[measured["workers_per_gpu"] == count], "workers") for count in counts}
     return [f"{count:g} workers share a GPU ({listed(workers)} workers)" for count, workers in of.items()]
 
 
 def unequal_software(measured: pd.DataFrame) -> list[str]:
-    """What else differs between the runtimes of the same points: `interpreters differ: 3.11.2 (docker), ...`."""
-    said = []
+    """Say what else differs between the runtimes that are compared: `interpreters differ: 3.11.2 (docker), ...`."""
+    differences = []
     for column, what in (("python_version", "interpreters differ"), ("packages_sha256", "packages differ")):
         groups = measured.groupby("framework") if column in measured and "runtime" in measured else ()
         for framework, rows in groups:
@@ -126,12 +146,17 @@ def unequal_software(measured: pd.DataFrame) -> list[str]:
             }
             if len(of) > 1 and rows["runtime"].nunique() > 1:
                 found = ", ".join(f"{value} ({listed(runtimes)})" for value, runtimes in of.items())
-                said.append(f"{what} ({framework}): {found}")
-    return said
+                differences.append(f"{what} ({framework}): {found}")
+    return differences
 
 
 def why_missing(row: Mapping[Any, Any], length: int = 64) -> str:
-    """Why a point was not measured, in a few words that points with the same cause share."""
+    """Say why a point was not measured; points with the same cause get the same words.
+
+    Args:
+        row: of the point; status, reason, memory_gb and devices are read.
+        length: of the text at most, in characters.
+    """
     if row["status"] == "does_not_fit":
         memory = row.get("memory_gb")
         return (
@@ -146,7 +171,7 @@ def why_missing(row: Mapping[Any, Any], length: int = 64) -> str:
 
 
 def _missing_list(rows: pd.DataFrame, figure: Figure) -> str:
-    """A list of the reasons for which points are missing, each with its points."""
+    """List the reasons why points are missing, each with its points."""
     missing = rows[rows["status"] != "measured"]
     if missing.empty:
         return ""
@@ -160,7 +185,7 @@ def _missing_list(rows: pd.DataFrame, figure: Figure) -> str:
 
 
 def dilations(measured: pd.DataFrame) -> str:
-    """`1`, or `1 (1, 2 workers), 2 (3, 4 workers)` where it differs."""
+    """The factors of time dilation: `1`, or `1 (1, 2 workers), 2 (3, 4 workers)` if they differ."""
     factors = {
         k: values_of(measured[measured["dilation"] == k], "workers") for k in values_of(measured, "dilation")
     }
@@ -178,13 +203,13 @@ def _worded(text: str, value: Any) -> str:
 
 
 def span_of(counts: "pd.Series[Any]") -> str:
-    """`5`, or `3 to 5` where they differ."""
+    """The range of counts: `5`, or `3 to 5` if they differ."""
     low, high = int(counts.min()), int(counts.max())
     return f"{low}" if low == high else f"{low} to {high}"
 
 
 def values_of(rows: pd.DataFrame, column: str) -> list[Any]:
-    """The different values of a column, without the empty ones; numbers in order, the rest as they appear."""
+    """The distinct values of a column, without empty ones; numbers sorted, others in the order of the rows."""
     if column not in rows:
         return []
     values = list(dict.fromkeys(rows[column].dropna()))
@@ -192,7 +217,7 @@ def values_of(rows: pd.DataFrame, column: str) -> list[Any]:
 
 
 def listed(values: Iterable[Any]) -> str:
-    """Values in one line, numbers without needless digits."""
+    """Join values to one line, with commas; numbers without needless digits."""
     return ", ".join(f"{value:g}" if isinstance(value, int | float) else str(value) for value in values)
 
 
@@ -201,5 +226,5 @@ def _counted(count: int, noun: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """`text` with the characters that reStructuredText would read as markup escaped."""
+    """Escape the characters of `text` that reStructuredText would read as markup, and join its lines."""
     return re.sub(r"([\\*`_|<>])", r"\\\1", " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""Charts that all studies share: points with intervals, and a visible gap for what could not be measured."""
+"""Charts that all studies share: points with intervals, and a visible gap for each point that was not measured."""
 
 import math
 import textwrap
@@ -71,10 +71,16 @@ LABELS = {
 def line_chart(
     rows: pd.DataFrame, figure: Figure, *, y: str | None = None, legend: str | None = None
 ) -> p9.ggplot:
-    """`y` against a numeric x, one line a series, 95 % intervals as bars; what is missing is marked, with its reason.
+    """Draw `y` against a numeric x: a line for each series, 95 % intervals as bars, gaps with their reasons.
 
-    rows: from `points`. Batch sizes lie on a log2 axis. Times start at 0, or lie on a log axis where they span more
-    than a factor of 30 (the axis says so). A line never bridges a missing point.
+    Batch sizes are on a log2 axis. Times start at 0; if they span more than a factor of 30, the axis is logarithmic and
+    its label says so. A line is interrupted where a point is missing.
+
+    Args:
+        rows: from `rows.points`.
+        figure: from the study's file.
+        y: the column to show; None takes the figure's.
+        legend: the legend's title; None takes the label of the figure's lines.
     """
     y = y or figure.y
     axis = y_axis(rows, y, figure.y_scale)
@@ -103,7 +109,14 @@ def line_chart(
 def category_chart(
     rows: pd.DataFrame, figure: Figure, *, y: str | None = None, legend: str | None = None
 ) -> p9.ggplot:
-    """`y` of each category of x, series side by side as marks with 95 % intervals; gaps as in `line_chart`."""
+    """Draw `y` for each category of x: series side by side, marks with 95 % intervals; gaps with their reasons.
+
+    Args:
+        rows: from `rows.points`.
+        figure: from the study's file.
+        y: the column to show; None takes the figure's.
+        legend: the legend's title; None takes the label of the figure's lines.
+    """
     y = y or figure.y
     categories = [str(value) for value in dict.fromkeys(rows[figure.x])]
     names = list(rows["series"].cat.categories)
@@ -132,7 +145,7 @@ def category_chart(
 
 
 def number(value: float) -> str:
-    """A measured number in a table: three digits or all before the point, thousands set apart from 10,000 on."""
+    """Write a measured number for a table: three digits, or all before the point; with commas from 10,000 on."""
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -140,21 +153,21 @@ def number(value: float) -> str:
 
 
 def wrapped(text: str, point_size: float, width_in: float = theme.WIDTH_IN) -> str:
-    """`text` in lines that fit into the picture at this size of letters."""
+    """Break `text` into lines that fit into the picture at this size of letters (in points)."""
     return "\n".join(
         textwrap.wrap(text, int((width_in - 0.15) * 72 / (0.53 * point_size)), break_on_hyphens=False)
     )
 
 
 def _intervals(drawn: pd.DataFrame, y: str, width: float) -> p9.geom_errorbar:
-    """The 95 % intervals of the points that have one, as bars with caps; width in the axis' own units."""
+    """The 95 % intervals as bars with caps, for points that have one; width in the x axis' own units."""
     known = drawn[drawn[f"{y}_low"].notna() & drawn[f"{y}_high"].notna()]
     bar = p9.aes("place", ymin=f"{y}_low", ymax=f"{y}_high", color="series")
     return p9.geom_errorbar(bar, data=known, inherit_aes=False, width=width, size=0.6, show_legend=False)
 
 
 def _nudges(rows: pd.DataFrame, x: str, y: str, axis: YAxis) -> dict[str, float]:
-    """How far each series is set aside, as a share of the x axis: not at all, unless markers would hide others."""
+    """How far each series is moved sideways, as a share of the x axis: 0, unless markers would hide each other."""
     names = list(rows["series"].cat.categories)
     heights = rows.assign(height=[axis.share(value) for value in rows[y]]).sort_values([x, "height"])
     close = heights.groupby(x)["height"].diff().lt(0.03).any()
@@ -162,7 +175,7 @@ def _nudges(rows: pd.DataFrame, x: str, y: str, axis: YAxis) -> dict[str, float]
 
 
 def _runs(rows: pd.DataFrame, y: str) -> list[str]:
-    """A name for each unbroken stretch of a series: what a line may connect."""
+    """For each row, a name of its stretch of the series without missing points: a line connects such a stretch."""
     stretch = rows.groupby("series", observed=True, sort=False)[y].transform(
         lambda values: values.isna().cumsum()
     )
@@ -180,7 +193,7 @@ def _finished(
     legend: str | None,
     note: str = "",
 ) -> p9.ggplot:
-    """`plot` with its scales, the strip of gaps, the texts around it and the theme."""
+    """Add to a plot its scales, the strip of gaps, the texts around it and the theme."""
     names = list(rows["series"].cat.categories)
     colours, shapes, linetypes = theme.styles(len(names))
     top = axis.above(0.05 + ROW_SHARE * gaps.rows) if gaps.rows else axis.high
@@ -231,7 +244,11 @@ _BESIDE_PANEL_IN = 0.9  # the y axis with its texts: a legend begins where the p
 
 
 def legend_shape(names: Iterable[str], title: str) -> tuple[int, int]:
-    """Columns and rows of a legend above the panel that is not wider than the picture."""
+    """Choose the shape of the legend, so that it is not wider than the picture.
+
+    Returns:
+        Columns and rows; the title counts as a row if it does not fit beside. One series needs no legend: no rows.
+    """
     names = list(names)
     if len(names) < 2:
         return 1, 0

@@ -1,4 +1,4 @@
-"""Tables of faults: what became of each framework's training when members of its worker group were killed."""
+"""Tables of faults: what happened to each framework's training when members of its worker group were killed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,18 @@ from ddlbench.figures.table import table_picture
 from ddlbench.measurements.faults import HUNG, WENT_ON
 from ddlbench.plan.study import Figure
 
-_FIRST = 3  # column of the outcomes; framework and strategy take the room of three
-_FOOT = 0.6  # of the last line, with its notes
+_FIRST = 3  # the first column of outcomes; framework and strategy have the width of three
+_FOOT = 0.6  # the height of the last line below its middle, for its notes
 _NOT_THERE = "has none"
 
 
 def fault_table(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """A line a framework and strategy, a column for each way to kill; table: as in results/faults, one or several."""
+    """Draw a table: a line for each framework and strategy, a column for each set of members that were killed.
+
+    Args:
+        table: as in results/faults, one or several.
+        figure: from the study's file.
+    """
     systems = table[["framework", "strategy"]].drop_duplicates()
     ways = list(dict.fromkeys(table["killed"]))
     middle = (2 * _FIRST + len(ways) - 1) / 2
@@ -47,7 +52,7 @@ def fault_table(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
 
 
 def _cell(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """The outcome in words, below it when that was clear and which accuracy was reached."""
+    """The outcome in words; below it after how many seconds, and the accuracy."""
     if row["status"] != "measured":
         return {"text": "", "note": _why_not(row)}
     accuracy = row["test_accuracy_percent"]
@@ -64,7 +69,7 @@ def _why_not(row: Mapping[Any, Any]) -> str:
 
 
 def _meaning(table: pd.DataFrame) -> str:
-    """What is done, and what the cells say."""
+    """What was done, and what the cells mean."""
     step, steps = values_of(table, "at_step"), values_of(table, "steps")
     timeouts = listed(values_of(table, "timeout_s"))
     return (
@@ -91,16 +96,23 @@ def _how(table: pd.DataFrame) -> str:
 
 
 def fault_caption(table: pd.DataFrame, figure: Figure) -> str:
-    """The report's caption as reStructuredText, with what the first survivor that ended had to say."""
-    said = [f"**{escaped(figure.title)}.** {escaped(_meaning(table))} {escaped(_conditions(table, figure))}."]
-    said += [f"Measured on {escaped(_how(table))}.", f"In the paper: {escaped(figure.caption)}"]
+    """Write the report's caption as reStructuredText, with the last words of the first survivor that ended.
+
+    Args:
+        table: as in results/faults, one or several.
+        figure: from the study's file.
+    """
+    sentences = [
+        f"**{escaped(figure.title)}.** {escaped(_meaning(table))} {escaped(_conditions(table, figure))}."
+    ]
+    sentences += [f"Measured on {escaped(_how(table))}.", f"In the paper: {escaped(figure.caption)}"]
     missing = table[table["status"] != "measured"].drop_duplicates(["framework", "strategy"])
     for row in missing.to_dict("records"):
-        said.append(f"{escaped(row['framework'])} is missing: {escaped(str(row['reason']))}.")
+        sentences.append(f"{escaped(row['framework'])} is missing: {escaped(str(row['reason']))}.")
     ended = table[table["said"].notna()]
     if len(ended):
-        said += ["", "What the first survivor to end said:", ""]
+        sentences += ["", "What the first survivor to end said:", ""]
     for row in ended.to_dict("records"):
         system = f"{row['framework']}, {row['strategy'].replace('_', ' ')}, {row['killed']} killed"
-        said.append(f"* {escaped(system)}: {escaped(str(row['said']))}")
-    return "\n".join(said) + "\n"
+        sentences.append(f"* {escaped(system)}: {escaped(str(row['said']))}")
+    return "\n".join(sentences) + "\n"

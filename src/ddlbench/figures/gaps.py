@@ -1,4 +1,4 @@
-"""What could not be measured, as a visible gap: marks in a strip above the data, and the reason in words."""
+"""Points that could not be measured, as visible gaps: marks in a strip above the data, and the reasons in words."""
 
 import textwrap
 from dataclasses import dataclass
@@ -17,7 +17,13 @@ ROW_SHARE = 0.075  # height of a row of gap marks, as a share of the panel's dat
 
 @dataclass(frozen=True)
 class Gaps:
-    """What could not be measured: a mark for each point (x, y, series), texts (x, y, words, ha), rows of the strip."""
+    """The strip of gaps above the data.
+
+    Attributes:
+        marks: one row for each point; columns gap_x, gap (its height) and series.
+        texts: one row for each reason; columns gap_x, gap_y, words and ha (horizontal alignment).
+        rows: how many rows of marks the strip has.
+    """
 
     marks: pd.DataFrame
     texts: pd.DataFrame
@@ -25,7 +31,16 @@ class Gaps:
 
 
 def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, axis: YAxis) -> Gaps:
-    """A strip above the data: a row of marks for each reason and series, the reason in words beside them."""
+    """Place the gaps: a row of marks for each reason and series, with the reason in words beside them.
+
+    Args:
+        rows: from `rows.points`; a row without a value of `y` is a gap.
+        figure: from the study's file.
+        x: the column with the place on the x axis.
+        y: the column that is shown.
+        span: the x axis.
+        axis: the y axis.
+    """
     missing = rows[rows[y].isna()]
     if missing.empty:
         return Gaps(pd.DataFrame(), pd.DataFrame(), 0)
@@ -47,7 +62,7 @@ def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, a
 
 
 def _who(series: list[str], figure: Figure) -> str:
-    """The series that a gap belongs to, in words: `1 worker: `, or `1, gpu; 2, gpu: ` where more tells them apart."""
+    """Name the series that a gap belongs to: `1 worker: `, or `1, gpu; 2, gpu: ` if they have several properties."""
     if any("," in each for each in series):
         return f"{'; '.join(series)}: "
     noun = "" if figure.lines != "workers" else " worker" if series == ["1"] else " workers"
@@ -55,7 +70,7 @@ def _who(series: list[str], figure: Figure) -> str:
 
 
 def _reason_place(why: str, shares: list[float]) -> tuple[str, float, Literal["left", "right", "center"]]:
-    """The text, its place along the axis and its alignment: beside the marks where there is room, else above them."""
+    """A reason's text, place on the axis and alignment: beside the marks if there is room, else above them."""
     why = textwrap.shorten(why, 78, placeholder=" …")
     length = len(why) * 0.53 * theme.NOTE_PT / (72 * 4.1)
     if min(shares) - 0.03 >= length:
@@ -66,7 +81,7 @@ def _reason_place(why: str, shares: list[float]) -> tuple[str, float, Literal["l
 
 
 def band(span: XAxis, axis: YAxis) -> p9.annotate:
-    """The grey strip above the data in which gaps are marked."""
+    """The grey strip above the data that holds the gaps."""
     ends = {
         "xmin": span.value(-0.1),
         "xmax": span.value(1.1),

@@ -1,4 +1,4 @@
-"""Pani 2020: what the batch size and the number of devices do to time, loss and accuracy."""
+"""Pani 2020: how time, loss and accuracy depend on the batch size and the number of devices."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ from ddlbench.plan.study import Figure
 
 
 def quality(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Test loss (figure 1) or test accuracy (figure 2) against the batch size."""
+    """Draw test loss (figure 1) or test accuracy (figure 2) against the batch size."""
     return line_chart(points(table, figure), figure, legend=_legend(table))
 
 
 def training_time(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Training time against the batch size, in milliseconds as the paper has it (figure 3)."""
+    """Draw the training time against the batch size, in milliseconds as in the paper (figure 3)."""
     rows = points(table, figure, y="training_time_ms")
     return line_chart(rows, figure, y="training_time_ms", legend=_legend(table))
 

@@ -1,4 +1,4 @@
-"""Figures of probes: what messages of each size get from a link, with what must be said about how it was found."""
+"""Figures of probes: how fast messages of each size are on a link, and how that was measured."""
 
 import math
 from collections.abc import Mapping
@@ -17,13 +17,19 @@ OURS, NETPIPE = "ddlbench", "NPtcp"  # tools, as the tables name them
 TOOLS = {OURS: "", NETPIPE: ", NetPIPE's NPtcp"}
 _BREAKS = (1, 16, 256, 4096, 65536, 1 << 20, 1 << 24)
 _RATE_PT = theme.NOTE_PT - 0.5
-_OUTRUN = 0.05  # a message that is faster than its link by this share was not held back by it
+_OUTRUN = 0.05  # a message that is faster than its link by this share was not limited by it
 
 
 def messages(table: pd.DataFrame, figure: Figure, names: Mapping[str, str]) -> pd.DataFrame:
-    """The rows of point-to-point tables with `series`, the legend's text: link (its name in `names`), dilation, tool.
+    """Choose and order the rows of point-to-point tables that a figure shows.
 
-    table: as in results/probes/point_to_point, one link or several. Rows come in the order of the figure's links.
+    Args:
+        table: as in results/probes/point_to_point, one link or several.
+        figure: from the study's file.
+        names: link -> its name in the legend, if that is another.
+
+    Returns:
+        The rows in the order of the figure's links, with `series`, the legend's text: link, fabric, dilation, tool.
     """
     order = {probe.link: number for number, probe in enumerate(figure.probes)}
     rows = table.assign(order=table["link"].map(order), second=table["tool"] != OURS)
@@ -41,9 +47,14 @@ def messages(table: pd.DataFrame, figure: Figure, names: Mapping[str, str]) -> p
 
 
 def message_chart(rows: pd.DataFrame, figure: Figure, claim: str = "") -> p9.ggplot:
-    """`figure.y` against the message's size: a line a link and tool, 95 % intervals as bands, the links' rates dotted.
+    """Draw `figure.y` against the size of messages: a line for each link and tool, 95 % intervals as bands.
 
-    rows: from `messages`. claim: a sentence that stands in the subtitle.
+    Dotted lines show the nominal rates of links.
+
+    Args:
+        rows: from `messages`.
+        figure: from the study's file.
+        claim: a sentence for the subtitle.
     """
     y = figure.y
     axis = y_axis(rows, y, figure.y_scale)
@@ -91,7 +102,7 @@ def message_chart(rows: pd.DataFrame, figure: Figure, claim: str = "") -> p9.ggp
 
 
 def _rates(rows: pd.DataFrame, span: XAxis, links: list[str]) -> list[Any]:
-    """The nominal rate of each link, as a dotted line with its number."""
+    """A dotted line at the nominal rate of each link, with the number."""
     rates = rows.drop_duplicates("link")[["link", "bandwidth_mbit"]]
     rates = rates.assign(at=span.low, text=[f"link: {rate:,.10g} Mbit/s" for rate in rates["bandwidth_mbit"]])
     layers: list[Any] = []
@@ -109,7 +120,15 @@ def _rates(rows: pd.DataFrame, span: XAxis, links: list[str]) -> list[Any]:
 
 
 def how_probed(rows: pd.DataFrame) -> list[str]:
-    """Emulated or real, dilation, repetitions, host, what the emulation gives away, whether NetPIPE is missing."""
+    """Say how messages were measured.
+
+    Args:
+        rows: from `messages`.
+
+    Returns:
+        Phrases: emulated or real, dilation, transport, repetitions, which messages the emulation does not limit,
+        whether NetPIPE is missing, host.
+    """
     ours = rows[rows["tool"] == OURS]
     factors = values_of(rows, "dilation")
     words = [
@@ -132,24 +151,30 @@ def how_probed(rows: pd.DataFrame) -> list[str]:
 
 
 def _outrunning_bytes(rows: pd.DataFrame) -> int:
-    """The largest message that was faster than its link can be; 0 where none was."""
+    """The size of the largest message that was faster than its link; 0 if none was."""
     ours = rows[rows["tool"] == OURS]
     faster = ours[ours["size_bytes"] * 8 / ours["one_way_us"] > ours["bandwidth_mbit"] * (1 + _OUTRUN)]
     return int(faster["size_bytes"].max()) if len(faster) else 0
 
 
 def message_caption(rows: pd.DataFrame, figure: Figure, claim: str = "") -> str:
-    """The report's caption as reStructuredText; rows: from `messages`."""
-    said = [f"**{escaped(figure.title)}.** {escaped(_links_in_words(rows))}"]
-    said.append(f"Probed on {escaped('; '.join(how_probed(rows)))}.")
+    """Write the report's caption as reStructuredText.
+
+    Args:
+        rows: from `messages`.
+        figure: from the study's file.
+        claim: a sentence for its end.
+    """
+    sentences = [f"**{escaped(figure.title)}.** {escaped(_links_in_words(rows))}"]
+    sentences.append(f"Probed on {escaped('; '.join(how_probed(rows)))}.")
     if incomplete := values_of(rows[~rows["complete"].astype(bool)], "link"):
-        said.append(f"Not complete: {escaped(listed(incomplete))}.")
-    said.append(f"In the paper: {escaped(figure.caption)} {escaped(claim)}".strip())
-    return "\n".join(said) + "\n"
+        sentences.append(f"Not complete: {escaped(listed(incomplete))}.")
+    sentences.append(f"In the paper: {escaped(figure.caption)} {escaped(claim)}".strip())
+    return "\n".join(sentences) + "\n"
 
 
 def _links_in_words(rows: pd.DataFrame) -> str:
-    """The links as they were asked for: `infiniband-edr: 100,000 Mbit/s, 0 ms, 0 % loss; ...`."""
+    """The nominal links: `infiniband-edr: 100,000 Mbit/s, 0 ms, 0 % loss; ...`."""
     columns = ["link", "bandwidth_mbit", "latency_ms", "loss_percent"]
     words = [
         f"{link}: {rate:,.10g} Mbit/s, {latency:g} ms one way, {loss:g} % loss"

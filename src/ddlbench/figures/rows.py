@@ -1,4 +1,4 @@
-"""The rows of a table that a figure shows: derived columns, series in legend order, no two points in one place."""
+"""The rows of a table that a figure shows: derived columns, series in legend order, no two points at one place."""
 
 import math
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from ddlbench.measurements.record import METRICS
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.plan.study import Figure
 
-# Columns that tell lines apart on their own wherever a figure holds more than one of their values.
+# If a figure holds more than one value of such a column, each value has a line of its own.
 SETUP_COLUMNS = ("framework", "strategy", "runtime", "devices", "fabric")
-# What a point is, apart from its seed: two points that differ in none of these are one point of a figure.
+# Two points that differ in none of these columns are one point of a figure.
 POINT_COLUMNS = (
     *SETUP_COLUMNS,
     *(
@@ -34,12 +34,20 @@ POINT_COLUMNS = (
 
 
 def points(table: pd.DataFrame, figure: Figure, *, y: str | None = None) -> pd.DataFrame:
-    """The rows of `table` that `figure` shows, tidy: one row a point (and epoch), in drawing order.
+    """Choose the rows of a table that a figure shows.
 
-    table: as in results/tables, any number of grids. y: the column to show, `figure.y` by default; `<name>_ms` is also
-    made from `<name>_s`. Returns the point's columns, `y`, `y`_low, `y`_high (95 % interval), status, reason,
-    repetitions, dilation, ... and `series`, the legend's text. A point without a value keeps its row, with y empty.
-    Raises ConfigError for a column that the table lacks, and where two different points share a place in the figure.
+    Args:
+        table: as in results/tables, any number of grids.
+        figure: from the study's file.
+        y: the column to show; None takes the figure's. `<name>_ms` is made from `<name>_s` if the table has only that.
+
+    Returns:
+        One row for each point (and epoch), in drawing order. Columns: the point's, `y`, `y`_low, `y`_high (95 %
+        interval), status, reason, repetitions, dilation, ... and `series`, the legend's text. A point without a value
+        keeps its row, with `y` empty.
+
+    Raises:
+        ConfigError: the table lacks a column, no point matches, or two different points have the same place.
     """
     y = y or figure.y
     rows = _with_derived_columns(table, y)
@@ -51,7 +59,9 @@ def points(table: pd.DataFrame, figure: Figure, *, y: str | None = None) -> pd.D
     rows = matching(rows, figure.where or {})
     epoch = ["epoch"] if "epoch" in rows else []
     rows = rows.drop_duplicates(["point_id", *epoch])
-    rows = rows[rows[figure.x].notna() | (figure.kind == "table")]  # no link, no place on a link's axis
+    rows = rows[
+        rows[figure.x].notna() | (figure.kind == "table")
+    ]  # a point without a link has no place on a link's axis
     if rows.empty:
         raise ConfigError(
             f"figure {figure.name}: none of the {len(table)} points of its grids match {figure.where}"
@@ -72,9 +82,15 @@ def points(table: pd.DataFrame, figure: Figure, *, y: str | None = None) -> pd.D
 
 
 def refuse_overlap(rows: pd.DataFrame, place: list[str], figure: Figure) -> None:
-    """One place (values of these columns) holds one point: otherwise a figure would mix what differs unseen.
+    """Check that no two points have the same place: the figure would hide how they differ.
 
-    Raises ConfigError, naming the place and the columns that differ.
+    Args:
+        rows: one for each point.
+        place: the columns whose values are a point's place.
+        figure: for the error.
+
+    Raises:
+        ConfigError: two points have the same place; names it, and the columns that differ.
     """
     for at, same in rows.groupby(place, sort=False, observed=True, dropna=False):
         if len(same) > 1:
@@ -91,7 +107,7 @@ def refuse_overlap(rows: pd.DataFrame, place: list[str], figure: Figure) -> None
 
 
 def _with_derived_columns(table: pd.DataFrame, y: str) -> pd.DataFrame:
-    """`table` with the link in words, and with milliseconds where only seconds were tabulated."""
+    """Add columns that can be derived: the link in words, the batch of each worker, speed-up, milliseconds."""
     rows = table
     if "link" not in rows and set(LINK_COLUMNS) <= set(rows):
         texts = ("{:g} Mbit/s", "{:g} ms", "{:g} % loss")
@@ -149,7 +165,7 @@ def _with_speedup(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows that have the values of `where`; one worker has no link and so matches every link."""
+    """Select rows by column -> value or values. One worker has no link, and so it matches every link."""
     for column, asked in where.items():
         match = rows[column].isin(list(asked) if is_list_like(asked) else [asked])
         if column in LINK_COLUMNS:
@@ -159,7 +175,7 @@ def matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _series(rows: pd.DataFrame, figure: Figure) -> pd.Categorical:
-    """The legend's text of each row, in legend order: numbers by size, words as they appear in the table."""
+    """The legend's text of each row, in legend order: numbers by size, words in the order of the table."""
     setup = [column for column in SETUP_COLUMNS if column in rows and rows[column].nunique() > 1]
     columns = ([figure.lines] if figure.lines else []) + [
         column for column in setup if column != figure.lines

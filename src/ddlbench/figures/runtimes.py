@@ -1,4 +1,4 @@
-"""The table of the network inside each runtime: what a small message takes, and what large ones carry."""
+"""The table of the network inside each runtime: the time of small messages, and the throughput of large ones."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ NETWORKS = {
     "bridge": "bridge, NAT",
 }
 RUNTIMES = ("bare", "docker", "apptainer")
-_NAMES = 2  # columns that the networks' names take
+_NAMES = 2  # how many columns wide the networks' names are
 _MEANING = (
     "One-way time of the smaller message and throughput of the larger one, with 95 % intervals. On the host's own "
     "network both ends share the loopback; on emulated hosts each is in its network namespace, and the link between "
@@ -26,7 +26,12 @@ _MEANING = (
 
 
 def runtime_table(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """A line a network, a column a runtime, for latency and for throughput; table: as in results/probes/runtimes."""
+    """Draw a table: a line for each network, a column for each runtime, for latency and for throughput.
+
+    Args:
+        table: as in results/probes/runtimes.
+        figure: from the study's file.
+    """
     sizes = values_of(table, "size_bytes")
     quantities = (
         (sizes[0], "one_way_us", f"one way, {sizes[0]:,.0f} bytes (µs)"),
@@ -85,7 +90,7 @@ def _how(table: pd.DataFrame) -> str:
 
 
 def runtime_caption(rows: pd.DataFrame, figure: Figure) -> str:
-    """The report's caption as reStructuredText."""
+    """Write the report's caption as reStructuredText; `rows` are those of the table."""
     return (
         f"**{escaped(figure.title)}.** {escaped(_MEANING)}\n{escaped(_how(rows))}.\n"
         f"In the paper: {escaped(figure.caption)}\n"

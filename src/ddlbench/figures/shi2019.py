@@ -28,7 +28,7 @@ NOTE = (
 
 
 def table3_1(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Size and multiply-adds of each model as counted here, beside the paper's."""
+    """Draw table 3.1: size and multiply-adds of each model, counted here and in the paper."""
     rows = counted(table, figure)
     heads: list[dict[str, Any]] = [
         *({"column": column, "line": -2, "at": -1.7, "text": text} for column, text in GROUPS.items()),
@@ -59,14 +59,19 @@ def table3_1(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
 
 
 def counted(table: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """A row a model in the figure's order: the table's counts, size_mb, published_size_mb and published_gflops."""
+    """Put the paper's numbers beside ours.
+
+    Returns:
+        One row for each model, in the figure's order: the table's counts, size_mb (MiB), published_size_mb and
+        published_gflops.
+    """
     rows = table.set_index("model").loc[list(figure.published)].reset_index()
     published = pd.DataFrame([dict(values) for values in figure.published.values()]).add_prefix("published_")
     return pd.concat([rows.assign(size_mb=rows["bytes"] / MIB), published], axis=1)
 
 
 def how_counted(rows: pd.DataFrame) -> str:
-    """By what, and for which images."""
+    """Say by which tool the models were counted, and for which images."""
     return (
         f"counted by {listed(values_of(rows, 'counted_by'))}, not measured; one image of "
         f"{listed(values_of(rows, 'image_shape'))}, convolutions and matrix products only"
@@ -74,7 +79,7 @@ def how_counted(rows: pd.DataFrame) -> str:
 
 
 def caption3_1(rows: pd.DataFrame, figure: Figure) -> str:
-    """The report's caption."""
+    """Write the report's caption as reStructuredText; `rows` are from `counted`."""
     text = f"{NOTE} The numbers here are {how_counted(rows)}. In the paper: {figure.caption}"
     return f"**{escaped(figure.title)}.** {escaped(text)}\n"
 

@@ -1,4 +1,4 @@
-"""A picture of a table: texts at columns and lines, some of them bold, with small notes below."""
+"""A picture of a table: texts in columns and lines, some of them bold, with small notes below."""
 
 from collections.abc import Sequence
 
@@ -9,17 +9,23 @@ from ddlbench.figures import theme
 from ddlbench.figures.chart import wrapped
 
 ROW_IN = 0.31
-COLUMN_IN = 0.66  # at least: an interval of two numbers of three digits each
-FOOT = 0.12  # from the middle of a digit to its foot, in lines: texts of a line stand on it, whatever their letters
+COLUMN_IN = 0.66  # the least: an interval of two numbers of three digits each has room
+FOOT = 0.12  # from the middle of a digit to its foot, in lines; all texts of a line share this base line
 
 
 def table_picture(
     rows: pd.DataFrame, cells: pd.DataFrame, rules: Sequence[float], *, title: str, note: str, caption: str
 ) -> p9.ggplot:
-    """The picture; `rows` are the data that it carries.
+    """Draw a table.
 
-    cells: column, line (headings: below 0), at (its height, in lines), text, note (small, in place of an empty text or
-    below it), bold. rules: heights of horizontal lines. title, note: above the table; caption: below it.
+    Args:
+        rows: the data that the figure's CSV holds.
+        cells: one row for each cell. Columns: column, line (below 0 for headings), at (its height, in lines), text,
+            note (small; below the text, or in its place if that is empty), bold.
+        rules: the heights of horizontal rules, in lines.
+        title: above the table.
+        note: below the title.
+        caption: below the table.
     """
     columns, lines = float(cells["column"].max()), int(cells["line"].max())
     width_in = max(theme.WIDTH_IN, COLUMN_IN * (columns + 1))

@@ -25,16 +25,23 @@ _OF_TELEMETRY = (
     "hertz",
     "sampler_core_percent",
 )
-_MARKED_UNTIL = 60  # intervals of a line, each of which is marked then
+_MARKED_UNTIL = 60  # values of a line: up to so many, each has a mark
 _SHARED_NETWORK = "these nodes share one network: what each of them sends cannot be told apart"
 
 
 def activity(table: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """The rows that the figure shows: several points one after another, the one with the fewest workers first.
+    """Choose the rows that a figure shows: several points one after another, the fewest workers first.
 
-    table: as `measurements.telemetry_table` makes it. `series` is a node in the legend; `time_s` goes on from point to
-    point, each of which lasts from `begins_s` to `ends_s`. What was not recorded is a row without a time.
-    Raises ConfigError where several points have the same number of workers.
+    Args:
+        table: from `telemetry.table`.
+        figure: from the study's file.
+
+    Returns:
+        The rows with `series` (the node's name in the legend) and `time_s`, which continues from point to point; a
+        point lasts from `begins_s` to `ends_s`. A point that was not recorded has one row without a time.
+
+    Raises:
+        ConfigError: several points have the same number of workers.
     """
     rows = matching(table, figure.where)
     rows = rows.reindex(
@@ -59,16 +66,18 @@ def activity(table: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     together = pd.concat(placed, ignore_index=True)
     names = together[["role", "series"]].dropna().drop_duplicates()
     order = sorted(
-        names.itertuples(index=False), key=lambda name: (name[0] == "worker", _counted(str(name[1])))
+        names.itertuples(index=False), key=lambda name: (name[0] == "worker", _numbered(str(name[1])))
     )
     categories = list(dict.fromkeys(name for _, name in order))
     return together.assign(series=pd.Categorical(together["series"], categories=categories, ordered=True))
 
 
 def activity_chart(rows: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """`figure.y` against time, a line a node; a point that was not recorded is a grey gap with the reason.
+    """Draw `figure.y` against time: a line for each node, a grey gap for each point that was not recorded.
 
-    rows: from `activity`.
+    Args:
+        rows: from `activity`.
+        figure: from the study's file.
     """
     y = figure.y
     drawn = rows[rows[y].notna()]
@@ -111,7 +120,7 @@ def activity_chart(rows: pd.DataFrame, figure: Figure) -> p9.ggplot:
 
 
 def _axes(drawn: pd.DataFrame, y: str, end_s: float) -> tuple[XAxis, YAxis]:
-    """Time from 0 to the end; `y` from 0, percentages to 100 at least."""
+    """The axes: time from 0 to the end; `y` from 0, percentages at least to 100."""
     places = [place for place in breaks_extended(n=6)((0.0, end_s)) if 0 <= place <= end_s and len(drawn)]
     highest = 1.05 * float(drawn[y].max()) if len(drawn) else 1.0
     least = 100.0 if y.endswith("_percent") else 1e-9
@@ -120,7 +129,7 @@ def _axes(drawn: pd.DataFrame, y: str, end_s: float) -> tuple[XAxis, YAxis]:
 
 
 def _lines(drawn: pd.DataFrame, names: list[str], columns: int) -> list[Any]:
-    """A line for each node and point, its values marked where they are few; with their scales and one legend."""
+    """A line for each node and point, with marks if its values are few; and their scales, with one legend."""
     if drawn.empty:
         return []
     intervals = drawn.groupby(["point_id", "node"], sort=False)["time_s"].transform("size")
@@ -139,7 +148,7 @@ def _lines(drawn: pd.DataFrame, names: list[str], columns: int) -> list[Any]:
 
 
 def how_sampled(rows: pd.DataFrame) -> list[str]:
-    """Emulated or real, dilation, which repetition, how often and at what cost it was sampled, host."""
+    """Say in phrases how telemetry was recorded: emulated or real, dilation, repetition, sampling, its cost, host."""
     seen = rows[rows["time_s"].notna()]
     if seen.empty:
         return ["nothing could be shown here"]
@@ -156,34 +165,34 @@ def how_sampled(rows: pd.DataFrame) -> list[str]:
 
 
 def activity_caption(rows: pd.DataFrame, figure: Figure) -> str:
-    """The report's caption as reStructuredText; rows: from `activity`."""
-    said = [f"**{escaped(figure.title)}.** {escaped(conditions(rows, figure))}."]
-    said.append(f"Recorded on {escaped('; '.join(how_sampled(rows)))}.")
-    said += [
+    """Write the report's caption as reStructuredText; `rows` are from `activity`."""
+    sentences = [f"**{escaped(figure.title)}.** {escaped(conditions(rows, figure))}."]
+    sentences.append(f"Recorded on {escaped('; '.join(how_sampled(rows)))}.")
+    sentences += [
         f"Not shown: {_workers(row['workers'])} ({escaped(_why(row))})."
         for row in rows[rows[figure.y].isna()].drop_duplicates("point_id").to_dict("records")
     ]
-    said.append(f"In the paper: {escaped(figure.caption)}")
-    return "\n".join(said) + "\n"
+    sentences.append(f"In the paper: {escaped(figure.caption)}")
+    return "\n".join(sentences) + "\n"
 
 
 def _series(part: pd.DataFrame) -> "pd.Series[Any]":
-    """A point's nodes by what they do there: `server`, `worker 1`, `worker 2`; the same host may do another thing."""
+    """Name a point's nodes by their roles in it: `server`, `worker 1`, `worker 2`."""
     names: dict[Any, str] = {}
     for role, of_role in part.dropna(subset=["node"]).groupby("role", sort=False):
-        nodes = sorted(of_role["node"].unique(), key=_counted)
+        nodes = sorted(of_role["node"].unique(), key=_numbered)
         names |= {node: f"{role} {i}" if len(nodes) > 1 else str(role) for i, node in enumerate(nodes, 1)}
     return part["node"].map(names)
 
 
-def _counted(name: str) -> tuple[str, int]:
-    """Sorts `h10` behind `h9`."""
+def _numbered(name: str) -> tuple[str, int]:
+    """A key that sorts `h10` after `h9`."""
     letters = name.rstrip("0123456789")
     return letters, int(name[len(letters) :] or 0)
 
 
 def _gaps(missing: pd.DataFrame, axis: YAxis) -> list[Any]:
-    """A grey field for each point that there is nothing of, with the reason in it."""
+    """A grey field for each point that was not recorded, with the reason in it."""
     if missing.empty:
         return []
     words = ["\n".join(textwrap.wrap(_why(row), 44)) for row in missing.to_dict("records")]

@@ -1,4 +1,4 @@
-"""How every picture looks and how it is saved: one theme, colours for everybody, the same bytes for the same data."""
+"""How pictures look and are saved: one theme, colours that everybody can tell apart, equal bytes for equal data."""
 
 from io import BytesIO
 from itertools import cycle, islice
@@ -42,7 +42,7 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 def ddlbench_theme(height_in: float, width_in: float = WIDTH_IN) -> p9.theme:
-    """The theme of all figures: sans-serif, a light grid, the legend above the panel, the notes below it."""
+    """The theme of all figures: sans-serif letters, a light grid, the legend above the panel, notes below it."""
     none = p9.element_blank()
     return p9.theme_minimal(base_size=BASE_PT, base_family="sans-serif") + p9.theme(
         figure_size=(width_in, height_in),
@@ -73,12 +73,20 @@ def ddlbench_theme(height_in: float, width_in: float = WIDTH_IN) -> p9.theme:
 
 
 def styles(count: int) -> tuple[list[str], list[str], list[Any]]:
-    """Colours, marker shapes and line types of `count` series; no two series share all three."""
+    """Choose the looks of `count` series.
+
+    Returns:
+        Colours, marker shapes and line types; no two series have all three in common.
+    """
     return tuple(list(islice(cycle(kind), count)) for kind in (COLOURS, SHAPES, LINETYPES))  # type: ignore[return-value]
 
 
 def render(plot: p9.ggplot) -> dict[str, bytes]:
-    """`plot` as svg, pdf and png (200 dpi), laid out once; the same plot gives the same bytes."""
+    """Save a plot in all formats; equal plots give equal bytes.
+
+    Returns:
+        svg, pdf, png (200 dpi) -> the file's content.
+    """
     pictures = {}
     with mpl.rc_context(RC):
         figure = plot.draw()

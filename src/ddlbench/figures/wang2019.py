@@ -1,4 +1,4 @@
-"""Wang 2019: what the network between two nodes carries, and what containers cost."""
+"""Wang 2019: the throughput between two nodes, and the cost of containers."""
 
 from collections.abc import Callable
 
@@ -12,22 +12,23 @@ from ddlbench.figures.probe import OURS, message_caption, message_chart, message
 from ddlbench.figures.rows import points
 from ddlbench.plan.study import Figure
 
-CLAIMED_PERCENT = 10  # by which Singularity trains faster than Docker
+CLAIMED_PERCENT = 10  # Singularity trains so much faster than Docker
 NAMES = {"infiniband-edr": "InfiniBand EDR", "ten-gigabit": "10 GbE"}
-CLAIMED_RATIO, CLAIMED_BYTES = (
-    14,
-    1_000_000,
-)  # "while the message size is 1000 Kbytes"
+CLAIMED_RATIO, CLAIMED_BYTES = 14, 1_000_000  # "while the message size is 1000 Kbytes"
 
 
 def node_to_node(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Throughput against message size, InfiniBand and 10 GbE (figure 2), and the paper's ratio beside ours."""
+    """Draw throughput against message size for InfiniBand and 10 GbE (figure 2), with the paper's ratio and ours."""
     rows = messages(table, figure, NAMES)
     return message_chart(rows, figure, claim(rows))
 
 
 def claim(rows: pd.DataFrame) -> str:
-    """The paper's claim and the ratio measured here, in a sentence; its interval is by the ends of both intervals."""
+    """State the paper's claim and the ratio measured here, whose interval is the widest that both intervals allow.
+
+    Args:
+        rows: from `probe.messages`, with both links.
+    """
     ours = rows[rows["tool"] == OURS]
     size = nearest_size(ours, CLAIMED_BYTES)
     at = ours[ours["size_bytes"] == size].set_index("link")
@@ -43,27 +44,30 @@ def claim(rows: pd.DataFrame) -> str:
 
 
 def caption(rows: pd.DataFrame, figure: Figure) -> str:
-    """The report's caption, with the claim."""
+    """Write the report's caption, with the claim; `rows` are from `probe.messages`."""
     return message_caption(rows, figure, claim(rows))
 
 
 def in_containers(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Mean epoch time without a container, in Docker and in Apptainer (figure 3), with the verdict on the claim."""
+    """Draw the mean epoch time without a container, in Docker and in Apptainer (figure 3), with the verdict."""
     rows = points(table, figure)
     plot = category_chart(rows, figure)
-    said = wrapped(verdict(rows), theme.NOTE_PT + 0.5)
+    text = wrapped(verdict(rows), theme.NOTE_PT + 0.5)
     width, height = plot.theme.getp("figure_size")
-    subtitle = f"{plot.labels.get('subtitle', '')}\n{said}"
-    taller = p9.theme(figure_size=(width, height + 0.13 * (said.count("\n") + 1)))
+    subtitle = f"{plot.labels.get('subtitle', '')}\n{text}"
+    taller = p9.theme(figure_size=(width, height + 0.13 * (text.count("\n") + 1)))
     return plot + p9.labs(subtitle=subtitle) + taller
 
 
 def verdict(rows: pd.DataFrame) -> str:
-    """The paper's claim and what was measured of it here, in a sentence for each number of workers.
+    """State the paper's claim and, in a sentence for each number of workers, what was measured here.
 
-    rows: from `points`. The interval of a ratio is the widest that those of both times allow.
+    The interval of a ratio is the widest that the intervals of both times allow.
+
+    Args:
+        rows: from `rows.points`.
     """
-    said = [f"Claimed: Singularity (now Apptainer) is about {CLAIMED_PERCENT} % faster than Docker."]
+    sentences = [f"Claimed: Singularity (now Apptainer) is about {CLAIMED_PERCENT} % faster than Docker."]
     for workers, same in rows.groupby("workers"):
         times = same.set_index("runtime")
         noun = "worker" if workers == 1 else "workers"
@@ -71,31 +75,31 @@ def verdict(rows: pd.DataFrame) -> str:
             not {"docker", "apptainer"} <= set(times.index)
             or times.loc[["docker", "apptainer"], "epoch_time_s"].isna().any()
         ):
-            said.append(f"{workers} {noun}: not measured in both.")
+            sentences.append(f"{workers} {noun}: not measured in both.")
             continue
         docker, apptainer = times.loc["docker"], times.loc["apptainer"]
         if pd.isna(docker["epoch_time_s_low"]) or pd.isna(apptainer["epoch_time_s_low"]):
-            said.append(f"{workers} {noun}: measured once, which says nothing of spread.")
+            sentences.append(f"{workers} {noun}: measured once, which says nothing of spread.")
             continue
         faster, low, high = (
             100 * (docker[f"epoch_time_s{of_docker}"] / apptainer[f"epoch_time_s{of_apptainer}"] - 1)
             for of_docker, of_apptainer in (("", ""), ("_low", "_high"), ("_high", "_low"))
         )
-        said.append(
+        sentences.append(
             f"Measured, {workers} {noun}: {faster:+.1f} % [{low:+.1f}, {high:+.1f}], which {_judged(low, high)}."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _judged(low: float, high: float) -> str:
-    """What an interval of percent says of the claim."""
+    """Say whether an interval, in percent, agrees with the claim."""
     if low <= CLAIMED_PERCENT <= high:
         return "cannot tell the claim from no difference" if low <= 0 <= high else "agrees with the claim"
     return "contradicts the claim: no difference is seen" if low <= 0 <= high else "contradicts the claim"
 
 
 def caption_of_containers(rows: pd.DataFrame, figure: Figure) -> str:
-    """The report's caption, with the verdict."""
+    """Write the report's caption, with the verdict; `rows` are from `rows.points`."""
     return f"{captions.caption(rows, figure)}\n{captions.escaped(verdict(rows))}\n"
 
 

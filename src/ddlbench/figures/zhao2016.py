@@ -11,15 +11,15 @@ from ddlbench.plan.study import Figure
 
 
 def training_time(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Training time of each model against one property of the link (figures 5 to 10).
+    """Draw the training time of each model against one property of the link (figures 5 to 10).
 
-    Loss multiplies times by about ten, and the models differ by as much: the axis becomes logarithmic by itself.
+    With loss, times are about ten times longer, and models differ as much, so that the axis becomes logarithmic.
     """
     return line_chart(points(table, figure), figure)
 
 
 def accuracy(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Test accuracy of each model under every link condition: synchronous training should not feel the network."""
+    """Draw the test accuracy of each model for every link. In synchronous training it should not depend on the link."""
     return category_chart(points(table, figure), figure)
 
 

@@ -1,4 +1,4 @@
-"""All questions at once, each with a time-out: one that hangs is an answer too."""
+"""Ask all questions at once. A question that hangs gets the finding that there was no answer."""
 
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -8,11 +8,19 @@ from time import monotonic
 from ddlbench.doctor.finding import Finding, NoAnswer, lacking, silent
 from ddlbench.errors import DdlbenchError
 
-Question = tuple[str, str, Callable[[], Finding]]  # kind, name, how it is answered
+Question = tuple[str, str, Callable[[], Finding]]  # kind, name, a function that finds the answer
 
 
 def findings(questions: Sequence[Question], *, patience_s: float) -> list[Finding]:
-    """The answers to all questions, in their order; to one that is silent for `patience_s`, that it is."""
+    """Answer all questions, each in a thread of its own.
+
+    Args:
+        questions: in the order of the result.
+        patience_s: how long to wait for all of them.
+
+    Returns:
+        One finding for each question. An error is the finding that the thing is not here.
+    """
     answers: SimpleQueue[tuple[int, Finding]] = SimpleQueue()
 
     def ask(number: int, question: Question) -> None:
