@@ -14,8 +14,12 @@ _PLANNED = "DDLBENCH_GPUS"
 
 
 class GpuLoad(NamedTuple):
-    """Share of the time in which a GPU was computing (NaN where it does not say), and its memory in use, of all
-    processes."""
+    """What all processes together use of a GPU.
+
+    Attributes:
+        percent: the share of time in which it was computing; NaN if the driver does not tell.
+        memory_bytes: the memory in use.
+    """
 
     percent: float
     memory_bytes: int

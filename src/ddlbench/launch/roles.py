@@ -55,9 +55,15 @@ def port_ranges(job: str) -> Iterator[range]:
 def cluster(
     group: Sequence[Member], addresses: Sequence[str], ports: Sequence[int] = ()
 ) -> dict[str, list[str]]:
-    """role -> `address:port` of each of its processes, every one with a port of its own.
+    """The addresses of a group's processes, each with a port of its own.
 
-    addresses: of the hosts. ports: of each host, the first; FIRST_PORT without.
+    Args:
+        group: the members, by rank.
+        addresses: of the hosts.
+        ports: the first port of each host; empty: FIRST_PORT.
+
+    Returns:
+        {role: `address:port` of each of its processes}.
     """
     found: dict[str, list[str]] = {}
     for rank, member in enumerate(group):

@@ -75,8 +75,9 @@ class Queue:
         self.socket.setblocking(False)
 
     def take(self, buffer: bytearray) -> None:
-        """Receive the packets that have arrived; each is due one delay from now, and never before the packet ahead of
-        it.
+        """Receive the packets that have arrived.
+
+        A packet is due one delay from now, and never before the packet ahead of it.
 
         Args:
             buffer: room for one message of the kernel; its content is overwritten.

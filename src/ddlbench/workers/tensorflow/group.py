@@ -1,5 +1,4 @@
-"""How a TensorFlow process joins its group: on which devices, with how many threads, at which addresses, and in how
-much memory."""
+"""How a TensorFlow process joins its group: its devices, threads, addresses and memory."""
 
 import tensorflow as tf
 
@@ -15,10 +14,11 @@ _SIGNS = ("could not create a primitive", "could not execute a primitive")  # on
 
 
 def spare_memory() -> None:
-    """Have TensorFlow's hundred threads take little: stacks of 1 MiB, of which the kernel counts 8 MiB as ours, and one
-    heap for all, as what a thread has freed in a heap of its own is lost to the others.
+    """Limit the memory of TensorFlow's hundred threads.
 
-    With a heap for each, AlexNet's workers took 3.7 to 4.1 GB after some repetitions; so it is 3.5 to 3.9.
+    Their stacks are 1 MiB; the kernel would count 8 MiB for each. One heap serves all threads, because memory that a
+    thread has freed in a heap of its own is lost to the others. With a heap for each thread, AlexNet's workers took 3.7
+    to 4.1 GB after some repetitions; with one heap they take 3.5 to 3.9 GB.
     """
     set_thread_stack_size(_STACK_BYTES)
     set_malloc_arenas(1)
