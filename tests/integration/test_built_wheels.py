@@ -86,7 +86,7 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def made(lock: Path, target: Path) -> tuple[str, str]:
     """The word of what was built, and what was said meanwhile."""
     said: list[str] = []
-    python = create(lock, target, imports=[NAME], say=said.append)["python"]
+    python = create(lock, target, imports=[NAME], report=said.append)["python"]
     asked = [python, "-I", "-c", f"import {NAME}; print({NAME}.WORD)"]
     word = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     return word, "\n".join(said)
@@ -102,11 +102,11 @@ def test_what_is_built_has_its_patches_and_is_built_once(tmp_path: Path, lock: P
 
 
 def test_another_patch_is_another_build_and_another_environment(tmp_path: Path, lock: Path) -> None:
-    before = create(lock, tmp_path / "one", say=lambda words: None)
+    before = create(lock, tmp_path / "one", report=lambda words: None)
     patch = lock.parent / "patches" / "0001-better.patch"
     patch.write_text(PATCH.replace("ours", "mine"))
     assert made(lock, tmp_path / "one")[0] == "mine"
-    assert create(lock, tmp_path / "one", say=lambda words: None)["sha256"] != before["sha256"]
+    assert create(lock, tmp_path / "one", report=lambda words: None)["sha256"] != before["sha256"]
 
 
 @pytest.mark.parametrize("damage", ["cut", "forbidden"])
@@ -127,7 +127,7 @@ def test_the_cache_saves_time_and_is_not_needed(
 def test_a_patch_that_does_not_fit_is_named(tmp_path: Path, lock: Path) -> None:
     (lock.parent / "patches" / "0002-again.patch").write_text(PATCH)
     with pytest.raises(DdlbenchError, match=f"{NAME} 1.0 with 0002-again.patch could not be made"):
-        create(lock, tmp_path / "one", say=lambda words: None)
+        create(lock, tmp_path / "one", report=lambda words: None)
     assert not (tmp_path / "one" / "environment.json").exists()
 
 
@@ -138,13 +138,13 @@ def test_a_tool_that_is_missing_is_named_with_its_package(
     recipe.write_text(recipe.read_text() + 'no-such-compiler = "libnowhere-dev"\n')
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(DdlbenchError, match="sudo apt-get install libnowhere-dev"):
-        create(lock, tmp_path / "one", say=lambda words: None)
+        create(lock, tmp_path / "one", report=lambda words: None)
 
 
 def test_a_build_that_takes_too_long_is_ended(tmp_path: Path, lock: Path) -> None:
     slow_down(lock)
     with pytest.raises(DdlbenchError, match=r"after 8 s, which is too long"):
-        create(lock, tmp_path / "one", timeout_s=8, say=lambda words: None)
+        create(lock, tmp_path / "one", timeout_s=8, report=lambda words: None)
     wait_until(lambda: not builders(tmp_path))
 
 

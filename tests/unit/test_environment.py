@@ -50,14 +50,14 @@ def lock(tmp_path: Path, index: Path) -> Path:
 def test_an_environment_holds_what_its_lock_says_and_is_made_once(tmp_path: Path, lock: Path) -> None:
     target = tmp_path / "environments" / "torch"
     said: list[str] = []
-    made = create(lock, target, say=said.append)
+    made = create(lock, target, report=said.append)
     assert made["packages"] == {NAME: VERSION}
     assert made["packages"] == packages(made["python"])
     assert made["requirements_sha256"] == sha256(lock.read_bytes()).hexdigest()
     assert made == json.loads((target / "environment.json").read_text())
     assert any("making it" in words for words in said)
     said.clear()
-    assert create(lock, target, say=said.append) == made
+    assert create(lock, target, report=said.append) == made
     assert not said
 
 
@@ -65,10 +65,10 @@ def test_what_is_not_complete_is_made_anew(tmp_path: Path, lock: Path) -> None:
     target = tmp_path / "torch"
     (target / "bin").mkdir(parents=True)
     (target / "bin" / "python").write_text("half a file")
-    made = create(lock, target, say=lambda words: None)
+    made = create(lock, target, report=lambda words: None)
     (target / "environment.json").write_text("{")
     (target / "left-over").touch()
-    assert create(lock, target, say=lambda words: None) == made
+    assert create(lock, target, report=lambda words: None) == made
     assert not (target / "left-over").exists()
 
 
@@ -79,14 +79,14 @@ def test_a_wheel_with_another_hash_is_refused_and_no_environment_claims_to_be_co
     with pytest.raises(
         DdlbenchError, match=r"environment torch could not be made(.|\n)*DO NOT MATCH THE HASHES"
     ):
-        create(lock, tmp_path / "torch", say=lambda words: None)
+        create(lock, tmp_path / "torch", report=lambda words: None)
     assert not (tmp_path / "torch" / "environment.json").exists()
 
 
 def test_a_package_that_nobody_has_is_named(tmp_path: Path, lock: Path) -> None:
     lock.write_text(lock.read_text().replace(f"{NAME}=={VERSION}", f"{NAME}==0.0"))
     with pytest.raises(DdlbenchError, match=r"No matching distribution found for iniconfig==0\.0"):
-        create(lock, tmp_path / "torch", say=lambda words: None)
+        create(lock, tmp_path / "torch", report=lambda words: None)
 
 
 def test_where_a_build_is_not_to_be_had_the_fallback_is_taken_and_said(tmp_path: Path, lock: Path) -> None:
@@ -94,7 +94,7 @@ def test_where_a_build_is_not_to_be_had_the_fallback_is_taken_and_said(tmp_path:
     text = lock.read_text().replace(f"=={VERSION}", f"=={VERSION}+cpu")
     wanted.write_text(f"# fallback: {lock.name}\n{text}")
     said: list[str] = []
-    made = create(wanted, tmp_path / "torch", say=said.append)
+    made = create(wanted, tmp_path / "torch", report=said.append)
     assert made["packages"] == {NAME: VERSION}
     assert any(f"taking {lock.name}" in words for words in said)
 
@@ -104,12 +104,12 @@ def test_a_lock_for_a_python_that_is_not_here_says_so(tmp_path: Path, lock: Path
     with pytest.raises(
         DdlbenchError, match=r"needs Python 3\.99; this is 3\.\d+, and there is no python3\.99 here"
     ):
-        create(lock, tmp_path / "torch", say=lambda words: None)
+        create(lock, tmp_path / "torch", report=lambda words: None)
 
 
 def test_it_does_not_take_for_ever(tmp_path: Path, lock: Path) -> None:
     with pytest.raises(DdlbenchError, match=r"after 0\.05 s, which is too long"):
-        create(lock, tmp_path / "torch", timeout_s=0.05, say=lambda words: None)
+        create(lock, tmp_path / "torch", timeout_s=0.05, report=lambda words: None)
 
 
 def test_missing_requirements_are_named(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import pytest
 
 from ddlbench.environments.failed_environments import (
     create_or_record,
-    described,
+    failure_of,
     failures,
     forget,
     lacks_its_environment,
+    read_description,
     record_failure,
-    why_not,
 )
 from ddlbench.errors import DdlbenchError
 
@@ -52,7 +52,7 @@ HEAD = "environment x could not be made: it ended with status 1:\n  "
 def test_the_line_that_says_most_names_the_cause(tmp_path: Path, failure: str, gist: str) -> None:
     stamp = tmp_path / "environment.json"
     stamp.write_text(json.dumps({"name": "x", "failure": failure}))
-    assert why_not(stamp) == f"no x environment: {gist}"
+    assert failure_of(stamp) == f"no x environment: {gist}"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_line_that_says_most_names_the_cause(tmp_path: Path, failure: str, g
 def test_an_image_that_could_not_be_made_is_named_as_one(tmp_path: Path, runtime: str, kind: str) -> None:
     stamp = tmp_path / ".images" / "x" / f"{runtime}.json"
     record_failure(stamp, runtime, "no engine")
-    assert why_not(stamp) == f"no x {kind}: no engine"
+    assert failure_of(stamp) == f"no x {kind}: no engine"
     assert failures(tmp_path) == {stamp: "no engine"}
 
 
@@ -70,7 +70,7 @@ def test_a_failure_is_recorded_told_to_who_needs_the_environment_and_forgotten_o
     failure = create_or_record(tmp_path / "nowhere.txt", stamp.parent, imports=["mxnet"])
     assert failures(tmp_path) == {stamp: failure}
     with pytest.raises(DdlbenchError, match=r"nowhere\.txt: there are no such requirements"):
-        described(stamp)
+        read_description(stamp)
     forget(tmp_path)
     assert not stamp.exists()
 
@@ -80,8 +80,8 @@ def test_environments_that_are_there_stay(tmp_path: Path) -> None:
         (tmp_path / ".environments" / name).mkdir(parents=True)
         (tmp_path / ".environments" / name / "environment.json").write_text(text)
     forget(tmp_path)
-    assert described(tmp_path / ".environments" / "good" / "environment.json")["python"] == "p"
-    assert why_not(tmp_path / ".environments" / "good" / "environment.json") is None
+    assert read_description(tmp_path / ".environments" / "good" / "environment.json")["python"] == "p"
+    assert failure_of(tmp_path / ".environments" / "good" / "environment.json") is None
     assert (tmp_path / ".environments" / "damaged" / "environment.json").exists()
 
 

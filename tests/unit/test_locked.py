@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ddlbench.environments import locked
-from ddlbench.environments.locked import interpreter, interpreter_of
+from ddlbench.environments.locked import find_interpreter, interpreter_for
 from ddlbench.errors import DdlbenchError
 
 pytestmark = pytest.mark.unit
@@ -28,25 +28,25 @@ def lock(folder: Path, text: str) -> Path:
 
 def test_the_distributions_python_comes_before_ours(no_distribution: Path) -> None:
     (no_distribution / f"python{OURS}").symlink_to(sys.executable)
-    assert interpreter_of(OURS) == str(no_distribution / f"python{OURS}")
+    assert find_interpreter(OURS) == str(no_distribution / f"python{OURS}")
 
 
 def test_a_python_of_the_distribution_that_makes_no_environments_is_passed_over(
     no_distribution: Path,
 ) -> None:
     (no_distribution / f"python{OURS}").symlink_to("/bin/false")
-    assert interpreter_of(OURS) == sys.executable
+    assert find_interpreter(OURS) == sys.executable
 
 
 def test_requirements_that_name_no_python_are_content_with_ours(
     no_distribution: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert interpreter(lock(no_distribution, ""), "environment x") == sys.executable
+    assert interpreter_for(lock(no_distribution, ""), "environment x") == sys.executable
 
 
 def test_requirements_that_name_a_python_that_is_not_here_say_so(no_distribution: Path) -> None:
     with pytest.raises(
         DdlbenchError, match=r"environment x needs Python 2\.9; .* there is no python2\.9 here"
     ):
-        interpreter(lock(no_distribution, "# python: 2.9\n"), "environment x")
+        interpreter_for(lock(no_distribution, "# python: 2.9\n"), "environment x")

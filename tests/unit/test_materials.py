@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from ddlbench.containers.engines import describe_or_record
-from ddlbench.environments.materials import Materials, files_of, readable
+from ddlbench.environments.materials import Materials, dataset_folders, files_of
 from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
 
 
@@ -49,7 +49,7 @@ def test_an_image_comes_with_the_engine_that_runs_it(tmp_path):
 def test_workers_may_read_the_data_sets_and_the_folders_that_these_point_into():
     settings = {"imagenet": {"folder": "/images"}, "mnist": {"folder": "/elsewhere"}, "digits": {}}
     datasets = [Path("/results/imagenet-224x224x3.npz"), Path("/results/digits-28x28x1.npz")]
-    assert readable(settings, datasets) == ["/images", "/results"]
+    assert dataset_folders(settings, datasets) == ["/images", "/results"]
 
 
 def test_a_runtime_that_cannot_be_used_leaves_a_record_of_why(tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ import docker
 from docker.utils import parse_repository_tag
 
 from ddlbench.containers import engine
-from ddlbench.environments.commands import call, with_its_children
-from ddlbench.environments.locked import Say
+from ddlbench.environments.commands import in_process_namespace, run_command
+from ddlbench.environments.locked import Report
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_json
 
@@ -40,14 +40,14 @@ _OF_THIS_MACHINE = (
 _ASK = 'import json, platform, venv; print(json.dumps({"python": platform.python_version()}))'
 
 
-def make_base(base: str, folder: Path, *, say: Say) -> dict[str, Any]:
+def make_base(base: str, folder: Path, *, report: Report) -> dict[str, Any]:
     """Have the base image in the engine: the configured one, or for `auto` and `debian` as the module says.
 
     folder: one to work in, which the caller removes. Returns its name (image), image_id, base (what it comes from),
     layers, python_version and size_bytes. Raises DdlbenchError where it cannot be had or has no Python with venv.
     """
     client = engine.connect()
-    image = _Chosen(client, folder, say).image(base)
+    image = _Chosen(client, folder, report).image(base)
     found = client.images.get(image)
     version = engine.answer(client, image, ["python3", "-I", "-c", _ASK])["python"]
     return {
@@ -88,8 +88,8 @@ def sources(suite: str, indexes: str) -> list[str]:
 
 
 class _Chosen:
-    def __init__(self, client: docker.DockerClient, folder: Path, say: Say) -> None:
-        self._client, self._folder, self._say = client, folder, say
+    def __init__(self, client: docker.DockerClient, folder: Path, report: Report) -> None:
+        self._client, self._folder, self._report = client, folder, report
 
     def image(self, base: str) -> str:
         if base == DEBIAN:
@@ -99,7 +99,7 @@ class _Chosen:
         try:
             return self._pulled(PUBLIC)
         except DdlbenchError as unreachable:
-            self._say(f"{unreachable}; making the base image of Debian's packages")
+            self._report(f"{unreachable}; making the base image of Debian's packages")
             try:
                 return self._of_debian_packages()
             except DdlbenchError as error:
@@ -137,9 +137,9 @@ class _Chosen:
             raise DdlbenchError(f"apt knows no package sources of {suite or 'this system'} here")
         self._folder.mkdir(parents=True, exist_ok=True)
         listed.write_text("\n".join(lines) + "\n")
-        self._say(f"{image}: making it of Debian's packages (once)")
-        call(
-            with_its_children(bootstrap_argv(suite, archive, listed)),
+        self._report(f"{image}: making it of Debian's packages (once)")
+        run_command(
+            in_process_namespace(bootstrap_argv(suite, archive, listed)),
             f"the base image {image}",
             timeout_s=_BOOTSTRAP_TIMEOUT_S,
             variables={**os.environ, "SOURCE_DATE_EPOCH": _EPOCH, **self._scratch()},

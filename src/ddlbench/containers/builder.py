@@ -16,14 +16,14 @@ from time import monotonic
 
 from ddlbench.containers.docker import client_environment
 from ddlbench.containers.engine import TIMEOUT_S, Engine, image_id
-from ddlbench.environments.commands import call
-from ddlbench.environments.locked import Say
+from ddlbench.environments.commands import run_command
+from ddlbench.environments.locked import Report
 from ddlbench.errors import DdlbenchError
 
 _STEP = re.compile(r"#\d+ (\[.*\d+/\d+\] .+)")
 BUILDKIT = {"DOCKER_BUILDKIT": "1"}  # what clients before 23 have to be told
-_TOLD_LINES = 12
-_ANSWER_S = 20.0
+_SHOWN_LINES = 12
+_ANSWER_TIMEOUT_S = 20.0
 HOW_TO_GET_IT = (
     "no client of Docker's here can use BuildKit. Debian's docker.io has one; a newer client needs its plugin buildx "
     "(docker-buildx, in Docker's own packages docker-buildx-plugin)"
@@ -44,13 +44,13 @@ class Build:
     network: str | None
 
 
-def build(engine: Engine, wanted: Build, *, say: Say, timeout_s: float = TIMEOUT_S) -> str:
-    """Have the engine build an image; returns its id. The build dies with us. say: told each step.
+def build(engine: Engine, wanted: Build, *, report: Report, timeout_s: float = TIMEOUT_S) -> str:
+    """Have the engine build an image; returns its id. The build dies with us. report: told each step.
 
     Raises DdlbenchError with the last lines of the output where it fails.
     """
     by = _by_the_api if engine.is_podman else _by_a_client
-    by(engine, wanted, lambda step: say(f"{wanted.tag}: {step}"), timeout_s)
+    by(engine, wanted, lambda step: report(f"{wanted.tag}: {step}"), timeout_s)
     built = image_id(engine, wanted.tag)
     if built is None:
         raise DdlbenchError(f"the image {wanted.tag} was built, and is not in the engine at {engine.address}")
@@ -68,14 +68,14 @@ def build_argv(program: str, wanted: Build) -> list[str]:
     ]
 
 
-def _by_a_client(engine: Engine, wanted: Build, say: Say, timeout_s: float) -> None:
-    def line_read(line: str) -> None:
+def _by_a_client(engine: Engine, wanted: Build, report: Report, timeout_s: float) -> None:
+    def on_line(line: str) -> None:
         if step := _STEP.match(line):
-            say(step[1])
+            report(step[1])
 
     variables = {**client_environment(os.environ, engine.address), **BUILDKIT}
     argv = build_argv(program(), wanted)
-    call(argv, f"the image {wanted.tag}", timeout_s=timeout_s, line_read=line_read, variables=variables)
+    run_command(argv, f"the image {wanted.tag}", timeout_s=timeout_s, on_line=on_line, variables=variables)
 
 
 def program() -> str:
@@ -95,15 +95,15 @@ def _help(program: str) -> str:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=_ANSWER_S,
+            timeout=_ANSWER_TIMEOUT_S,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
-def _by_the_api(engine: Engine, wanted: Build, say: Say, timeout_s: float) -> None:
+def _by_the_api(engine: Engine, wanted: Build, report: Report, timeout_s: float) -> None:
     deadline = monotonic() + timeout_s
-    last: deque[str] = deque(maxlen=_TOLD_LINES)
+    last: deque[str] = deque(maxlen=_SHOWN_LINES)
     for said in engine.api.build(
         path=str(wanted.context),
         tag=wanted.tag,
@@ -117,7 +117,7 @@ def _by_the_api(engine: Engine, wanted: Build, say: Say, timeout_s: float) -> No
         words = str(said.get("stream", "")).strip()
         last.extend(words.splitlines())
         if words.lower().startswith("step "):
-            say(words.splitlines()[0])
+            report(words.splitlines()[0])
         if error := said.get("error"):
             told = "\n  ".join([*last, str(error).strip()])
             raise DdlbenchError(f"the image {wanted.tag} could not be made:\n  {told}")

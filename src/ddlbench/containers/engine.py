@@ -17,7 +17,7 @@ from ddlbench.errors import DdlbenchError
 
 TIMEOUT_S = 3600.0  # without a word from the engine: pip says nothing while it unpacks gigabytes
 _REACHED_WITHIN_S = 10
-_ASKED_WITHIN_S = 300
+_ANSWER_TIMEOUT_S = 300
 _ASKED = "ddlbench.asked"  # the label of containers that answer one question
 HOW_TO_GET_IT = (
     "On Debian:  sudo apt-get install docker.io  (then  sudo usermod -aG docker $USER  and a new login);  or without "
@@ -118,7 +118,7 @@ def answer(client: docker.DockerClient, image: str, command: Sequence[str]) -> A
     )
     try:
         container.start()
-        status = container.wait(timeout=_ASKED_WITHIN_S)["StatusCode"]
+        status = container.wait(timeout=_ANSWER_TIMEOUT_S)["StatusCode"]
         said = container.logs(stdout=True, stderr=False)
         if status == 0:
             return json.loads(said)

@@ -23,7 +23,7 @@ from ddlbench.files import write_atomically
 from ddlbench.sandbox.sandbox import check_sandbox
 
 WRAPPER = Path("containers/oci_runtime.py")
-_ANSWER_S = 20.0
+_ANSWER_TIMEOUT_S = 20.0
 _ABANDONED = "1h"
 
 
@@ -39,7 +39,7 @@ def describe_or_record(runtime: str, output: Path | str) -> str | None:
     return failure
 
 
-def describe(runtime: str, *, patience_s: float = _ANSWER_S) -> dict[str, Any]:
+def describe(runtime: str, *, patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str, Any]:
     """{name, version} of a runtime. Raises DdlbenchError, with what to do, where it cannot start workers here."""
     return _QUESTIONS[runtime](patience_s)
 
@@ -91,7 +91,7 @@ def why_no_bridge() -> str | None:
     return None if "bridge" in names else "this Docker daemon has no bridge (--bridge=none)"
 
 
-def _docker(patience_s: float = _ANSWER_S) -> dict[str, Any]:
+def _docker(patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str, Any]:
     from ddlbench.containers import engine
 
     where = os.environ.get("DOCKER_HOST", "")
@@ -152,7 +152,7 @@ def _check_podman(address: str, *, rootless: bool, patience_s: float) -> None:
         raise DdlbenchError(f"Podman makes no user namespace for its containers here: {error}") from None
 
 
-def _apptainer(patience_s: float = _ANSWER_S) -> dict[str, Any]:
+def _apptainer(patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str, Any]:
     from ddlbench.containers.sif import apptainer
 
     program = apptainer()

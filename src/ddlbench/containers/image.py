@@ -16,9 +16,9 @@ import docker
 from ddlbench.containers import engine
 from ddlbench.containers.base_image import OF_PACKAGES
 from ddlbench.containers.builder import Build, build
-from ddlbench.environments.environment import ASK_PACKAGES, TIMEOUT_S, packages
-from ddlbench.environments.failed_environments import described
-from ddlbench.environments.locked import Say, interpreter_of, pip_locked
+from ddlbench.environments.environment import LIST_PACKAGES, TIMEOUT_S, packages
+from ddlbench.environments.failed_environments import read_description
+from ddlbench.environments.locked import Report, find_interpreter, pip_locked
 from ddlbench.environments.wheels import Recipe, recipe_beside, wheel
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file, sha256_json
@@ -35,7 +35,7 @@ def make_image(
     base: Path,
     bare: Sequence[str | Path] = (),
     folder: Path,
-    say: Say,
+    report: Report,
     timeout_s: float = TIMEOUT_S,
 ) -> dict[str, Any]:
     """Build the image of a framework, unless the engine has one of the same making; returns its description.
@@ -49,8 +49,8 @@ def make_image(
     """
     name = dockerfile.parent.name
     started = monotonic()
-    base_image = described(base)
-    environment = next((described(Path(each)) for each in bare), {})
+    base_image = read_description(base)
+    environment = next((read_description(Path(each)) for each in bare), {})
     client = engine.connect()
     if engine.image_id(client, base_image["image_id"]) is None:
         raise DdlbenchError(
@@ -64,10 +64,10 @@ def make_image(
     making = sha256_json([sha256_file(dockerfile), base_image["layers"], made_from])
     image = f"ddlbench/{name}:{making[:12]}"
     if engine.image_id(client, image) is None:
-        say(f"image {name}: collecting its packages")
-        context = _context(dockerfile, requirements, base_image, folder, say, timeout_s)
+        report(f"image {name}: collecting its packages")
+        context = _context(dockerfile, requirements, base_image, folder, report, timeout_s)
         if recipe:
-            _add_built(recipe, environment, context, say, timeout_s)
+            _add_built(recipe, environment, context, report, timeout_s)
         label = sha256_json(os.path.abspath(folder))[:12]
         arguments = {
             "BASE": base_image["image"],
@@ -78,7 +78,9 @@ def make_image(
         # an image of a registry may lack a library of the system's, which the Dockerfile then installs
         network = "none" if base_image["base"] == OF_PACKAGES else None
         try:
-            build(client, Build(context, image, arguments, labels, network), say=say, timeout_s=timeout_s)
+            build(
+                client, Build(context, image, arguments, labels, network), report=report, timeout_s=timeout_s
+            )
         finally:
             engine.keep_only(client, image, f"{_BUILD}={label}")
     found = _found(client, image)
@@ -93,7 +95,7 @@ def make_image(
         **made_from,
         "sha256": sha256_json([base_image["layers"], found["python_version"], found["packages"], made_from]),
     }
-    say(
+    report(
         f"image {name}: {image}, {len(image_description['packages'])} packages, in {monotonic() - started:.0f} s"
     )
     return image_description
@@ -105,12 +107,17 @@ def is_there(image_id: str, client: docker.DockerClient) -> bool:
 
 
 def _context(
-    dockerfile: Path, requirements: Path, base: Mapping[str, Any], folder: Path, say: Say, timeout_s: float
+    dockerfile: Path,
+    requirements: Path,
+    base: Mapping[str, Any],
+    folder: Path,
+    report: Report,
+    timeout_s: float,
 ) -> Path:
     """A folder with all that the build needs: the Dockerfile, the requirements and their packages."""
     what = f"the packages of image {dockerfile.parent.name}"
     version = ".".join(base["python_version"].split(".")[:2])
-    if not (python := interpreter_of(version)):
+    if not (python := find_interpreter(version)):
         raise DdlbenchError(
             f"{what} are those of Python {version}, which {base['image']} has, and there is no python{version} here "
             "to choose them. On Debian:  sudo apt-get install python3-venv;  or choose another base in "
@@ -119,20 +126,22 @@ def _context(
     context = folder / "context"
     (context / "wheels").mkdir(parents=True)
     download = ["download", "--no-deps", "--only-binary=:all:", f"--dest={context / 'wheels'}"]
-    taken = pip_locked(python, download, requirements, what, timeout_s=timeout_s, say=say)
+    taken = pip_locked(python, download, requirements, what, timeout_s=timeout_s, report=report)
     shutil.copyfile(taken, context / taken.name)
     shutil.copyfile(dockerfile, context / "Dockerfile")
     return context
 
 
-def _add_built(recipe: Recipe, bare: Mapping[str, Any], context: Path, say: Say, timeout_s: float) -> None:
+def _add_built(
+    recipe: Recipe, bare: Mapping[str, Any], context: Path, report: Report, timeout_s: float
+) -> None:
     """Put what is built from its source beside the packages: the wheel that the bare environment has."""
     if "python" not in bare:
         raise DdlbenchError(f"{recipe.name} is built in its bare environment, which there is none of")
     python = Path(bare["python"])
     against = {name: version for name, version in packages(python).items() if name != recipe.name}
     folder = context.parent / "build"
-    file, _ = wheel(recipe, python, against, folder, timeout_s=timeout_s, say=say)
+    file, _ = wheel(recipe, python, against, folder, timeout_s=timeout_s, report=report)
     shutil.copyfile(file, context / "wheels" / file.name)
     pinned = f"{recipe.name}=={recipe.version} --hash=sha256:{sha256_file(file)}\n"
     (context / BUILT).write_text(pinned)
@@ -140,7 +149,7 @@ def _add_built(recipe: Recipe, bare: Mapping[str, Any], context: Path, say: Say,
 
 def _found(client: docker.DockerClient, image: str) -> dict[str, Any]:
     """What is inside an image, asked there, and what the engine says of it."""
-    inside = engine.answer(client, image, [PYTHON, "-I", "-c", ASK_PACKAGES])
+    inside = engine.answer(client, image, [PYTHON, "-I", "-c", LIST_PACKAGES])
     found = client.images.get(image)
     return {
         "image_id": found.id,

@@ -44,7 +44,7 @@ def write_description(
     shutil.rmtree(folder, ignore_errors=True)
     failure = None
     try:
-        described = make(folder=folder, say=partial(_say, log))
+        described = make(folder=folder, report=partial(_report, log))
         write_atomically(output, json.dumps(described, indent=2, sort_keys=True) + "\n")
     except DdlbenchError as error:
         failure = str(error)
@@ -54,12 +54,12 @@ def write_description(
         shutil.rmtree(folder, ignore_errors=True)
     if failure:
         record_failure(output, output.stem, failure)
-        _say(log, failure)
+        _report(log, failure)
     provenance.write_sidecar(output, made_by=made_by, inputs=inputs, parameters=parameters, started=started)
     return failure
 
 
-def _say(log: Path, words: str) -> None:
+def _report(log: Path, words: str) -> None:
     """Tell how far it is, now and in the log."""
     print(words, file=sys.stderr, flush=True)
     with log.open("a") as file:

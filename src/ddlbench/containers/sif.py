@@ -11,15 +11,15 @@ from typing import Any
 
 from ddlbench.containers import engine
 from ddlbench.containers.unpacked import can_mount, lay_out, remove_unpacked, tree_of
-from ddlbench.environments.commands import call, with_its_children
-from ddlbench.environments.environment import ASK_PACKAGES
-from ddlbench.environments.failed_environments import described
-from ddlbench.environments.locked import Say
+from ddlbench.environments.commands import in_process_namespace, run_command
+from ddlbench.environments.environment import LIST_PACKAGES
+from ddlbench.environments.failed_environments import read_description
+from ddlbench.environments.locked import Report
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file, sha256_json
 
 TIMEOUT_S = 3600.0
-_ASKED_WITHIN_S = 300
+_ANSWER_TIMEOUT_S = 300
 COMPRESSION = "-comp zstd -Xcompression-level 3"
 HOW_TO_GET_IT = (
     "neither apptainer nor singularity is here. On Debian:  sudo containers/install-apptainer;  elsewhere "
@@ -27,32 +27,32 @@ HOW_TO_GET_IT = (
 )
 
 
-def make_sif(docker: Path, sif: Path, *, folder: Path, say: Say) -> dict[str, Any]:
+def make_sif(docker: Path, sif: Path, *, folder: Path, report: Report) -> dict[str, Any]:
     """Make the file `sif` of the image that `docker` (docker.json) describes; returns the SIF's description.
 
     folder: one to work in, which the caller removes. The description has the image's keys, with runtime (apptainer),
     sif (the file), sif_sha256, sif_mtime_ns and size_bytes. Its sha256 is that of the same files in a SIF.
     Raises DdlbenchError where Apptainer is missing, or a step fails.
     """
-    docker_image = described(docker)
+    docker_image = read_description(docker)
     program = apptainer()
     name, started = docker_image["name"], monotonic()
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     archive, made = folder / "image.tar", folder / sif.name
-    say(f"SIF {name}: saving {docker_image['image']}")
+    report(f"SIF {name}: saving {docker_image['image']}")
     _save(docker_image["image_id"], archive)
     variables = apptainer_variables(os.environ, folder)
-    say(f"SIF {name}: packing it")
+    report(f"SIF {name}: packing it")
     try:
-        argv = with_its_children(sif_argv(program, made, archive))
-        call(argv, f"SIF {name}", timeout_s=TIMEOUT_S, variables=variables)
+        argv = in_process_namespace(sif_argv(program, made, archive))
+        run_command(argv, f"SIF {name}", timeout_s=TIMEOUT_S, variables=variables)
     except DdlbenchError as error:
         if "mksquashfs" not in str(error) and "unknown flag" not in str(error):
             raise
-        say(f"SIF {name}: without zstd, which this mksquashfs has not")
-        argv = with_its_children(sif_argv(program, made, archive, compression=""))
-        call(argv, f"SIF {name}", timeout_s=TIMEOUT_S, variables=variables)
+        report(f"SIF {name}: without zstd, which this mksquashfs has not")
+        argv = in_process_namespace(sif_argv(program, made, archive, compression=""))
+        run_command(argv, f"SIF {name}", timeout_s=TIMEOUT_S, variables=variables)
     asked = made if can_mount() else lay_out(made, folder / "unpacked", program)
     inside = _ask(program, asked, docker_image["python"], variables)
     if inside != {"python": docker_image["python_version"], "packages": docker_image["packages"]}:
@@ -72,7 +72,7 @@ def make_sif(docker: Path, sif: Path, *, folder: Path, say: Say) -> dict[str, An
     }
     if asked != made:
         os.replace(asked, tree_of(sif, str(made_of_it["sif_sha256"])))
-    say(f"SIF {name}: {made_of_it['size_bytes'] / 1e6:.0f} MB in {monotonic() - started:.0f} s")
+    report(f"SIF {name}: {made_of_it['size_bytes'] / 1e6:.0f} MB in {monotonic() - started:.0f} s")
     return made_of_it
 
 
@@ -130,10 +130,10 @@ def _save(image: str, archive: Path) -> None:
 
 
 def _ask(program: str, sif: Path, python: str, variables: Mapping[str, str]) -> Any:
-    command = ask_argv(program, sif, [python, "-I", "-c", ASK_PACKAGES])
+    command = ask_argv(program, sif, [python, "-I", "-c", LIST_PACKAGES])
     try:
         answer = subprocess.run(
-            command, env=variables, capture_output=True, text=True, timeout=_ASKED_WITHIN_S, check=True
+            command, env=variables, capture_output=True, text=True, timeout=_ANSWER_TIMEOUT_S, check=True
         )
         return json.loads(answer.stdout)
     except subprocess.CalledProcessError as error:

@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from ddlbench.environments.commands import call
+from ddlbench.environments.commands import run_command
 
 # as this user, who is nobody else in there: root would try to give files to others
 _WITH_ITS_CHILDREN = (
@@ -42,7 +42,7 @@ def unpack(sif: Path, sha256: str, program: str) -> None:
 def lay_out(sif: Path, folder: Path, program: str) -> Path:
     """Make `folder` of the SIF's files; returns it. Raises DdlbenchError where that fails."""
     argv = [*_WITH_ITS_CHILDREN, program, "--silent", "build", "--sandbox", str(folder), str(sif)]
-    call(argv, f"{folder} (the files of {sif})", timeout_s=_TIMEOUT_S)
+    run_command(argv, f"{folder} (the files of {sif})", timeout_s=_TIMEOUT_S)
     return folder
 
 

@@ -18,8 +18,8 @@ from ddlbench.containers import engines
 from ddlbench.doctor.answers import Question
 from ddlbench.doctor.finding import Finding, NoAnswer, here, lacking
 from ddlbench.environments.environment import STAMP
-from ddlbench.environments.failed_environments import FOLDER, why_not
-from ddlbench.environments.locked import PREFERRED, interpreter, interpreter_of
+from ddlbench.environments.failed_environments import FOLDER, failure_of
+from ddlbench.environments.locked import PREFERRED, find_interpreter, interpreter_for
 from ddlbench.environments.wheels import missing_tools, recipe_beside
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.gpus import gpus_here
@@ -66,7 +66,7 @@ def questions(settings: Mapping[str, Any], root: Path, *, patience_s: float) -> 
 
 def _bare() -> Finding:
     """Find the Python that makes environments, if their requirements name no other."""
-    python = interpreter_of(PREFERRED) or sys.executable
+    python = find_interpreter(PREFERRED) or sys.executable
     if python == sys.executable and find_spec("venv") is None:
         return lacking("runtime", "bare", "Python has no venv. On Debian:  apt-get install python3-venv")
     return here("runtime", "bare", f"{python} makes virtual environments")
@@ -135,11 +135,11 @@ def _framework(name: str, requirements: Path, root: Path) -> Finding:
     """Find the environment of a framework, or whether it could be made when a figure first needs it."""
     stamp = root / FOLDER / name / STAMP
     if stamp.is_file():
-        failure = why_not(stamp)
+        failure = failure_of(stamp)
         if failure:
             return lacking("framework", name, f"{failure}. The next start tries again")
         return here("framework", name, "its environment is there")
-    python = interpreter(requirements, f"environment {name}")
+    python = interpreter_for(requirements, f"environment {name}")
     tools = missing_tools(recipe, python) if (recipe := recipe_beside(requirements)) else []
     if tools and not (os.geteuid() == 0 and shutil.which("apt-get")):
         return lacking("framework", name, f"missing to build it. sudo apt-get install {' '.join(tools)}")

@@ -1,1 +1,1 @@
-"""The frameworks' virtual environments: locked requirements, wheels built from source, failures kept."""
+"""The frameworks' virtual environments: locked requirements, wheels built from source, and records of failures."""

@@ -1,4 +1,4 @@
-"""Commands that make environments: pip and what it builds with, none of which outlives us or takes for ever."""
+"""Commands that make environments and images, for instance pip. None outlives us, and each has a time limit."""
 
 import os
 import re
@@ -13,34 +13,42 @@ from time import monotonic
 from ddlbench.errors import DdlbenchError
 from ddlbench.system.processes import die_with_parent
 
-_TOLD_LINES = 12  # of the output in an error
-_TOLD_ERRORS = 3  # and of the lines before them that speak of an error
-_TOLD_LETTERS = 300  # of a line: compilers' commands are longer
+_SHOWN_LINES = 12  # of the output in an error
+_SHOWN_ERRORS = 3  # of the earlier lines that mention an error
+_SHOWN_CHARACTERS = 300  # of a line; the commands of compilers are longer
 _ERROR = re.compile(r"\berror\b[: ]", re.IGNORECASE)
-# what pip draws around the words of what it ran, and its patience with a network
+# What pip prints around the output of the commands that it ran, and while it tries a network again.
 _FRAME = re.compile(
     r"WARNING: Retrying|\s*(?:[\u00d7\u2502\u2570]|note:|full command:|cwd:|\[end of output|$)"
 )
 _PIP_OPTIONS = ("--disable-pip-version-check", "--no-input")
 
 
-def call(
+def run_command(
     command: Sequence[str],
     what: str,
     *,
     timeout_s: float,
-    line_read: Callable[[str], None] = lambda line: None,
+    on_line: Callable[[str], None] = lambda line: None,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command that dies with us; raise DdlbenchError with its last lines where it fails or takes too long.
+    """Run a command that is killed when we end.
 
-    what: what it makes, for the error. variables: its whole environment; by default ours, without what Python reads.
+    Args:
+        command: its argv.
+        what: what it makes, for the error.
+        timeout_s: how long it may take.
+        on_line: is called with each line of its output.
+        variables: all its environment variables; None: ours, without those that Python reads.
+
+    Raises:
+        DdlbenchError: it failed or took too long; with its first errors and its last lines.
     """
     if variables is None:
         unset = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
         variables = {name: value for name, value in os.environ.items() if name not in unset}
     errors: list[str] = []
-    last: deque[str] = deque(maxlen=_TOLD_LINES)
+    last: deque[str] = deque(maxlen=_SHOWN_LINES)
     started = monotonic()
     try:
         process = subprocess.Popen(
@@ -61,10 +69,10 @@ def call(
         assert process.stdout is not None
         for line in process.stdout:
             if not _FRAME.match(line):
-                last.append(line.rstrip()[:_TOLD_LETTERS])
-                if _ERROR.search(last[-1]) and len(errors) < _TOLD_ERRORS:
+                last.append(line.rstrip()[:_SHOWN_CHARACTERS])
+                if _ERROR.search(last[-1]) and len(errors) < _SHOWN_ERRORS:
                     errors.append(last[-1])
-            line_read(line)
+            on_line(line)
         status = process.wait()
     finally:
         timer.cancel()
@@ -72,19 +80,31 @@ def call(
         process.wait()
     if status:
         late = f" after {timeout_s:g} s, which is too long" if monotonic() - started >= timeout_s else ""
-        told = "\n  ".join([*(line for line in errors if line not in last), *last])
-        raise DdlbenchError(f"{what} could not be made: it ended with status {status}{late}:\n  {told}")
+        lines = "\n  ".join([*(line for line in errors if line not in last), *last])
+        raise DdlbenchError(f"{what} could not be made: it ended with status {status}{late}:\n  {lines}")
 
 
-def with_its_children(command: Sequence[str]) -> list[str]:
-    """The argv of a command that takes all that it starts with it when it ends; only root may ask for that."""
+def in_process_namespace(command: Sequence[str]) -> list[str]:
+    """The argv of a command in a process namespace of its own: when it ends, all processes that it started end too.
+
+    Only root may make such a namespace; for other users the argv stays as it is.
+    """
     if os.geteuid() != 0:
         return list(command)
     return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", *command]
 
 
 def pip(python: Path | str, command: str, *arguments: str) -> list[str]:
-    """The argv of our own pip, which any interpreter can execute: the environment of `python` needs none."""
+    """The argv of our own pip, run by another interpreter, whose environment needs no pip.
+
+    Args:
+        python: the interpreter, for whose environment pip works.
+        command: `install`, `download`, `wheel`, ...
+        *arguments: of the command.
+
+    Raises:
+        DdlbenchError: our own environment has no pip, or an old one.
+    """
     spec = find_spec("pip")
     runner = Path((spec and spec.origin) or "").parent / "__pip-runner__.py"
     if not runner.is_file():

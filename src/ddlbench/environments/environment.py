@@ -1,7 +1,7 @@
-"""A framework's virtual environment, made from locked requirements, and whole or not there.
+"""A framework's virtual environment, made from locked requirements. It is complete or does not count.
 
-A virtual environment cannot be moved, so it is built in its place; `environment.json`, written last, is what says that
-it is complete. Without it, whatever lies there is thrown away and made anew.
+A virtual environment cannot be moved, so it is built in its place. `environment.json` is written last and marks it as
+complete. Without this file, whatever is there is removed and made anew.
 """
 
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ddlbench.environments.commands import call, pip
-from ddlbench.environments.locked import interpreter, pip_locked
+from ddlbench.environments.commands import pip, run_command
+from ddlbench.environments.locked import interpreter_for, pip_locked
 from ddlbench.environments.wheels import recipe_beside, wheel
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file, sha256_json, write_atomically
@@ -31,7 +31,7 @@ IMPORTS = {  # an environment's name: what must be importable there
     "mxnet": ("mxnet",),
 }
 _IMPORT_TIMEOUT_S = 300.0
-ASK_PACKAGES = """
+LIST_PACKAGES = """
 import importlib.metadata, json, platform, re
 name = lambda found: re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
 packages = {name(found): found.version for found in importlib.metadata.distributions()}
@@ -45,16 +45,27 @@ def create(
     *,
     imports: Sequence[str] = (),
     timeout_s: float = TIMEOUT_S,
-    say: Callable[[str], None] = lambda words: print(words, file=sys.stderr, flush=True),
+    report: Callable[[str], None] = lambda words: print(words, file=sys.stderr, flush=True),
 ) -> dict[str, Any]:
-    """Make the environment `target` from the locked `requirements`, unless it is there and complete.
+    """Make an environment from locked requirements, unless it is complete already.
 
-    What has to be built for it (a recipe beside the requirements) is built and installed too. imports: modules that
-    must be importable there. Returns what `target`/environment.json holds: name, runtime (bare), python (path of the
-    interpreter), python_version, requirements and requirements_sha256, packages ({name: version}), recipe_sha256 where
-    something was built, and sha256, which stands for all that may change a measurement: the requirements, the packages,
-    the interpreter's version, and what was built.
-    Raises DdlbenchError with the last lines of the output where a step fails or takes longer than `timeout_s` seconds.
+    If there is a recipe beside the requirements, what it describes is built and installed too.
+
+    Args:
+        requirements: the lock file.
+        target: the folder of the environment.
+        imports: modules that must be importable there.
+        timeout_s: of each step.
+        report: is called with lines about the progress.
+
+    Returns:
+        The content of `target`/environment.json: name, runtime (bare), python (path of the interpreter),
+        python_version, requirements and requirements_sha256, packages ({name: version}), recipe_sha256 if something was
+        built, and sha256, the hash of all that may change a measurement: the requirements, the packages, the
+        interpreter's version, and what was built.
+
+    Raises:
+        DdlbenchError: a step failed or took too long; with the last lines of its output.
     """
     requirements, target = Path(requirements), Path(target)
     if not requirements.is_file():
@@ -69,23 +80,23 @@ def create(
         return complete
     started = monotonic()
     what = f"environment {target.name}"
-    say(f"{what}: making it from {requirements}")
+    report(f"{what}: making it from {requirements}")
     _remove(target)
     python = Path(os.path.abspath(target)) / "bin" / "python"
-    command = [interpreter(requirements, what), "-m", "venv", "--without-pip", str(target)]
-    call(command, what, timeout_s=timeout_s)
-    pip_locked(python, ["install"], requirements, what, timeout_s=timeout_s, say=say)
+    command = [interpreter_for(requirements, what), "-m", "venv", "--without-pip", str(target)]
+    run_command(command, what, timeout_s=timeout_s)
+    pip_locked(python, ["install"], requirements, what, timeout_s=timeout_s, report=report)
     built = []
     if recipe:
         folder = Path(os.path.abspath(target)) / "build"
-        file, key = wheel(recipe, python, packages(python), folder, timeout_s=timeout_s, say=say)
-        call(pip(python, "install", "--no-deps", "--no-index", str(file)), what, timeout_s=timeout_s)
+        file, key = wheel(recipe, python, packages(python), folder, timeout_s=timeout_s, report=report)
+        run_command(pip(python, "install", "--no-deps", "--no-index", str(file)), what, timeout_s=timeout_s)
         shutil.rmtree(folder, ignore_errors=True)
         built.append(key)
     if imports:
         command = [str(python), "-I", "-c", f"import {', '.join(imports)}"]
-        call(command, f"{what} (importing {' and '.join(imports)})", timeout_s=_IMPORT_TIMEOUT_S)
-    found = _ask(python)
+        run_command(command, f"{what} (importing {' and '.join(imports)})", timeout_s=_IMPORT_TIMEOUT_S)
+    found = _describe(python)
     described = {
         "name": target.name,
         "runtime": "bare",
@@ -97,22 +108,26 @@ def create(
         "sha256": sha256_json([made_from["requirements_sha256"], found["python"], found["packages"], *built]),
     }
     write_atomically(target / STAMP, json.dumps(described, indent=2, sort_keys=True) + "\n")
-    say(f"{what}: {len(found['packages'])} packages in {monotonic() - started:.0f} s")
+    report(f"{what}: {len(found['packages'])} packages in {monotonic() - started:.0f} s")
     return described
 
 
 def packages(python: Path | str) -> dict[str, str]:
-    """What is installed for the interpreter `python`: {name: version}."""
-    return dict(_ask(python)["packages"])
+    """The packages that are installed for an interpreter: {name: version}.
+
+    Raises:
+        DdlbenchError: the interpreter does not work.
+    """
+    return dict(_describe(python)["packages"])
 
 
 def _complete(target: Path) -> dict[str, Any] | None:
-    """What the environment says of itself; None where it is not complete, or was made elsewhere and moved here."""
+    """The content of environment.json; None if the environment is not complete, or was moved here."""
     try:
         described: dict[str, Any] = json.loads((target / STAMP).read_text())
         if described["python"] != os.path.join(os.path.abspath(target), "bin", "python"):
             return None
-        found = _ask(described["python"])
+        found = _describe(described["python"])
         same = (found["python"], found["packages"]) == (described["python_version"], described["packages"])
         return described if same else None
     except (OSError, ValueError, KeyError, TypeError, DdlbenchError):
@@ -120,7 +135,9 @@ def _complete(target: Path) -> dict[str, Any] | None:
 
 
 def _remove(target: Path) -> None:
-    (target / STAMP).unlink(missing_ok=True)  # first: what is half removed is not complete
+    (target / STAMP).unlink(
+        missing_ok=True
+    )  # first, so that a half removed environment does not count as complete
     try:
         if target.exists():
             shutil.rmtree(target)
@@ -128,13 +145,13 @@ def _remove(target: Path) -> None:
         raise DdlbenchError(f"{target}: could not be removed to make it anew: {error}") from error
 
 
-def _ask(python: Path | str) -> dict[str, Any]:
-    """{python: version, packages: {name: version}} of an interpreter."""
+def _describe(python: Path | str) -> dict[str, Any]:
+    """The version and packages of an interpreter: {python: version, packages: {name: version}}."""
     try:
         answer = subprocess.run(
-            [str(python), "-I", "-c", ASK_PACKAGES], capture_output=True, text=True, timeout=60, check=True
+            [str(python), "-I", "-c", LIST_PACKAGES], capture_output=True, text=True, timeout=60, check=True
         )
-        asked: dict[str, Any] = json.loads(answer.stdout)
+        found: dict[str, Any] = json.loads(answer.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise DdlbenchError(f"{python}: this interpreter does not work: {error}") from error
-    return asked
+    return found

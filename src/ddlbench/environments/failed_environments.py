@@ -1,6 +1,6 @@
-"""Environments and images that could not be made: each leaves a record of why, and is tried again by the next start.
+"""Environments and images that could not be made: each has a record of the reason, and the next start tries again.
 
-What needs such an environment is a gap that names the cause; everything else goes on.
+A point that needs such an environment becomes a gap that names the reason; everything else goes on.
 """
 
 import json
@@ -16,7 +16,7 @@ from ddlbench.files import write_atomically
 FOLDER = Path(".environments")
 DESCRIPTIONS = (f"{FOLDER}/*/{STAMP}", ".images/*/docker.json", ".images/*/apptainer.json")
 NO_ENVIRONMENT: Literal["no_environment"] = (
-    "no_environment"  # the status of a point for want of its environment
+    "no_environment"  # the status of a point whose environment could not be made
 )
 _KINDS = {"bare": "environment", "docker": "image for Docker", "apptainer": "image for Apptainer"}
 _OF_A_COMPILER = re.compile(r": (?:fatal )?error:|^CMake Error")
@@ -24,7 +24,16 @@ _BUILD_FAILED = "error: subprocess-exited-with-error"
 
 
 def create_or_record(requirements: Path | str, target: Path | str, *, imports: Sequence[str]) -> str | None:
-    """Make an environment as `create` does; where that fails, its environment.json says why. Returns that, or None."""
+    """Make an environment as `create` does; if that fails, write the reason into its environment.json.
+
+    Args:
+        requirements: as of `create`.
+        target: as of `create`.
+        imports: as of `create`.
+
+    Returns:
+        The reason; None if the environment was made.
+    """
     try:
         create(requirements, target, imports=imports)
     except DdlbenchError as error:
@@ -34,49 +43,66 @@ def create_or_record(requirements: Path | str, target: Path | str, *, imports: S
 
 
 def record_failure(stamp: Path, runtime: str, failure: str) -> None:
-    """Write down, in the description's place, why what it would describe could not be made."""
+    """Write why an environment or image could not be made, in place of its description.
+
+    Args:
+        stamp: the file of the description.
+        runtime: `bare`, `docker` or `apptainer`.
+        failure: the reason.
+    """
     record = {"name": stamp.parent.name, "runtime": runtime, "failure": failure}
     write_atomically(stamp, json.dumps(record, indent=2) + "\n")
 
 
-def described(stamp: Path) -> dict[str, Any]:
-    """What a description says. Raises DdlbenchError where it says that what it would describe could not be made."""
-    said: dict[str, Any] = json.loads(stamp.read_text())
-    if failure := said.get("failure"):
+def read_description(stamp: Path) -> dict[str, Any]:
+    """Read the description of an environment or image.
+
+    Raises:
+        DdlbenchError: the environment or image could not be made; with the reason.
+    """
+    content: dict[str, Any] = json.loads(stamp.read_text())
+    if failure := content.get("failure"):
         raise DdlbenchError(failure)
-    return said
+    return content
 
 
-def why_not(stamp: Path) -> str | None:
-    """Why an environment or image could not be made, in one line; None where it could."""
-    said = json.loads(stamp.read_text())
-    if "failure" not in said:
+def failure_of(stamp: Path) -> str | None:
+    """Why an environment or image could not be made, in one line; None if it was made."""
+    content = json.loads(stamp.read_text())
+    if "failure" not in content:
         return None
-    what = said.get("what") or f"{said['name']} {_KINDS[said.get('runtime', 'bare')]}"
-    return f"no {what}: {_gist(said['failure'])}"
+    what = content.get("what") or f"{content['name']} {_KINDS[content.get('runtime', 'bare')]}"
+    return f"no {what}: {_gist(content['failure'])}"
 
 
 def failures(root: Path = Path()) -> dict[Path, str]:
-    """The environments and images below `root` that could not be made, by their descriptions, and why, in full."""
+    """The environments and images that could not be made.
+
+    Args:
+        root: the folder of the repository.
+
+    Returns:
+        {file of the description: the reason, in full}.
+    """
     found = {}
     for stamp in sorted(path for pattern in DESCRIPTIONS for path in root.glob(pattern)):
         try:
-            said = json.loads(stamp.read_text())
-        except (OSError, ValueError):  # half written by hand, say: `create` makes it anew
+            content = json.loads(stamp.read_text())
+        except (OSError, ValueError):  # for instance half written by hand; `create` makes it anew
             continue
-        if isinstance(said, dict) and "failure" in said:
-            found[stamp] = str(said["failure"])
+        if isinstance(content, dict) and "failure" in content:
+            found[stamp] = str(content["failure"])
     return found
 
 
 def forget(root: Path = Path()) -> None:
-    """Have the environments and images below `root` that could not be made tried again."""
+    """Remove the records of failures below `root`, so that the environments and images are tried again."""
     for stamp in failures(root):
         stamp.unlink(missing_ok=True)
 
 
 def lacks_its_environment(manifest: Path) -> bool:
-    """Whether points of this manifest were not measured because their environment could not be made."""
+    """Whether points of a manifest were not measured because their environment could not be made."""
     try:
         entries = json.loads(manifest.read_bytes())["points"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -85,11 +111,11 @@ def lacks_its_environment(manifest: Path) -> bool:
 
 
 def _gist(failure: str) -> str:
-    """The line of an error's text that says most: the compiler's first error, pip's last one, or the last line."""
+    """The most informative line of an error's text: the compiler's first error, pip's last one, or the last line."""
     head, *lines = (line.strip() for line in failure.splitlines())
     if not lines or "too long" in head:
         return head.removesuffix(":")
-    if _BUILD_FAILED in lines[1:]:  # after which pip says at length that something failed
+    if _BUILD_FAILED in lines[1:]:  # the lines after it only repeat that something failed
         lines = lines[: lines.index(_BUILD_FAILED, 1)]
     compiling = [line for line in lines if _OF_A_COMPILER.search(line)]
     installing = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]

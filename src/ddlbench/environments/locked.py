@@ -1,4 +1,4 @@
-"""Locked requirements: which interpreter they are for, and pip calls that take exactly what they say."""
+"""Locked requirements: the interpreter that they are for, and pip commands that take exactly the locked packages."""
 
 import os
 import re
@@ -9,28 +9,37 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
-from ddlbench.environments.commands import call, pip
+from ddlbench.environments.commands import pip, run_command
 from ddlbench.errors import DdlbenchError
 
-PREFERRED = "3.11"  # the Python of the images; requirements that name none take it too where it is
+PREFERRED = (
+    "3.11"  # the Python of the images; taken for requirements that name no version, if it is installed
+)
 _OF_THE_DISTRIBUTION = "/usr/bin/python{}"
-_SAID_EVERY_S = 2.0
-_ASKED_WITHIN_S = 30
+_REPORT_INTERVAL_S = 2.0
+_ANSWER_TIMEOUT_S = 30
 _NO_SUCH_VERSION = "No matching distribution found"
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]  # is called with lines about the progress
 
 
-def interpreter(requirements: Path, what: str) -> str:
-    """The Python that `what` is made with: of the version that the requirements ask for (`# python: 3.11`).
+def interpreter_for(requirements: Path, what: str) -> str:
+    """The Python interpreter that an environment is made with.
 
-    The distribution's own comes first, which images from the same distribution have too; then ours, then any other.
-    Requirements that ask for none are content with ours. Raises DdlbenchError where there is no such Python.
+    The distribution's own comes first, because images of the same distribution have it too; then ours, then any other.
+
+    Args:
+        requirements: the lock file; a line `# python: 3.11` asks for a version. Without this line our interpreter will
+            do.
+        what: the environment, for the error.
+
+    Raises:
+        DdlbenchError: there is no Python of this version.
     """
     asked = re.search(r"^# python: (\S+)$", requirements.read_text(), re.MULTILINE)
     ours = "{}.{}".format(*sys.version_info)
     version = asked[1] if asked else PREFERRED
-    if found := interpreter_of(version):
+    if found := find_interpreter(version):
         return found
     if not asked:
         return sys.executable
@@ -39,8 +48,8 @@ def interpreter(requirements: Path, what: str) -> str:
     )
 
 
-def interpreter_of(version: str) -> str | None:
-    """A Python of this version (`3.11`) that makes virtual environments; None where there is none here."""
+def find_interpreter(version: str) -> str | None:
+    """Find a Python of this version (`3.11`) that can make virtual environments; None if there is none."""
     if _makes_environments(of_distribution := _OF_THE_DISTRIBUTION.format(version)):
         return of_distribution
     if version == "{}.{}".format(*sys.version_info):
@@ -55,25 +64,39 @@ def pip_locked(
     what: str,
     *,
     timeout_s: float,
-    say: Say,
+    report: Report,
 ) -> Path:
-    """Have pip install or download (`command`, with its options) what `requirements` lock, for that interpreter.
+    """Let pip install or download exactly the locked packages.
 
-    pip works as this machine configures it. Where it cannot find a build, the requirements' fallback is taken.
-    Returns the requirements that were taken.
+    pip uses this machine's configuration. If it does not find a build, the fallback that the requirements name is
+    taken.
+
+    Args:
+        python: the interpreter that the packages are for.
+        command: pip's command with its options, for instance ["install"].
+        requirements: the lock file; a line `# fallback: FILE` names another one.
+        what: what is made, for messages.
+        timeout_s: how long pip may take.
+        report: is called with lines about the progress.
+
+    Returns:
+        The lock file that was taken.
+
+    Raises:
+        DdlbenchError: pip failed or took too long; with its last lines.
     """
     text = requirements.read_text()
-    progress = _Progress(what, len(re.findall(r"^[A-Za-z0-9][^\s=]*==", text, re.MULTILINE)), say)
+    progress = _Progress(what, len(re.findall(r"^[A-Za-z0-9][^\s=]*==", text, re.MULTILINE)), report)
     argv = pip(python, *command, "--progress-bar=off", "--require-hashes", "-r", str(requirements))
     try:
-        call(argv, what, timeout_s=timeout_s, line_read=progress)
+        run_command(argv, what, timeout_s=timeout_s, on_line=progress)
     except DdlbenchError as error:
         fallback = re.search(r"^# fallback: (\S+)$", text, re.MULTILINE)
         if not fallback or _NO_SUCH_VERSION not in str(error):
             raise
-        say(f"{what}: pip finds no such build here; taking {fallback[1]}, which may be much larger")
+        report(f"{what}: pip finds no such build here; taking {fallback[1]}, which may be much larger")
         larger = requirements.with_name(fallback[1])
-        return pip_locked(python, command, larger, what, timeout_s=timeout_s, say=say)
+        return pip_locked(python, command, larger, what, timeout_s=timeout_s, report=report)
     return requirements
 
 
@@ -82,25 +105,25 @@ def _makes_environments(python: str) -> bool:
         return False
     command = [python, "-I", "-c", "import venv"]
     try:
-        return subprocess.run(command, capture_output=True, timeout=_ASKED_WITHIN_S).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=_ANSWER_TIMEOUT_S).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return False
 
 
 class _Progress:
-    """Tells from pip's output which package it is at, every few seconds."""
+    """Reports every few seconds which package pip is working on, from its output."""
 
-    def __init__(self, what: str, total: int, say: Say) -> None:
-        self._what, self._total, self._say = what, total, say
+    def __init__(self, what: str, total: int, report: Report) -> None:
+        self._what, self._total, self._report = what, total, report
         self._seen: set[str] = set()
-        self._said = monotonic()
+        self._reported_s = monotonic()
 
     def __call__(self, line: str) -> None:
         if line.startswith(("Collecting ", "Processing ")):
             package = re.split(r"[=<>~! ]|-\d", line.split()[1].rsplit("/", 1)[-1])[0]
             self._seen.add(package)
-            if monotonic() - self._said >= _SAID_EVERY_S:
-                self._said = monotonic()
-                self._say(f"{self._what}: package {len(self._seen)} of {self._total}, {package}")
+            if monotonic() - self._reported_s >= _REPORT_INTERVAL_S:
+                self._reported_s = monotonic()
+                self._report(f"{self._what}: package {len(self._seen)} of {self._total}, {package}")
         elif line.startswith("Installing collected"):
-            self._say(f"{self._what}: installing {len(self._seen)} packages")
+            self._report(f"{self._what}: installing {len(self._seen)} packages")

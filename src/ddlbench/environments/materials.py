@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ddlbench.environments.environment import STAMP
-from ddlbench.environments.failed_environments import why_not
+from ddlbench.environments.failed_environments import failure_of
 from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_json
@@ -22,10 +22,12 @@ Described = dict[str, RuntimeEnvironment]  # by runtime
 
 @dataclass(frozen=True)
 class Materials:
-    """Each runtime's files that describe it, and each data set's file by its key.
+    """The files that a run is made from. A run that cannot be measured here needs none of them.
 
-    The first file of a runtime describes the environment or image, another one the runtime itself. A run that cannot be
-    measured here needs none of them.
+    Attributes:
+        environments: for each runtime, the file that describes the environment or image, then, if there is one, the
+            file that describes the runtime itself.
+        datasets: the file of each data set, by its key.
     """
 
     environments: Mapping[str, Sequence[Path]]
@@ -37,11 +39,18 @@ class Materials:
         return [path for paths in self.environments.values() for path in paths]
 
     def described(self) -> tuple[Described, dict[str, str]]:
-        """What each runtime's files say, and of those that cannot be had, why."""
+        """Read the descriptions of all runtimes.
+
+        Returns:
+            The descriptions of the runtimes that can be used, and, for each other runtime, why it cannot.
+
+        Raises:
+            DdlbenchError: a description cannot be read; names the file.
+        """
         found: Described = {}
         without: dict[str, str] = {}
         for runtime, (environment, *engines) in self.environments.items():
-            lacking = (why for path in (*engines, environment) if (why := why_not(path)))
+            lacking = (why for path in (*engines, environment) if (why := failure_of(path)))
             if why := next(lacking, None):
                 without[runtime] = why
                 continue
@@ -52,7 +61,7 @@ class Materials:
 
 
 def _read(kind: type[T], path: Path) -> T:
-    """The description in a file; it may say more than is needed here."""
+    """Read the description in a file; keys that are not needed here are ignored."""
     try:
         return read_text(kind, path.read_text(), ignore_unknown=True)
     except (OSError, Malformed) as error:
@@ -60,27 +69,39 @@ def _read(kind: type[T], path: Path) -> T:
 
 
 def _with_engine(environment: RuntimeEnvironment, runtime: str, engine: Engine) -> RuntimeEnvironment:
-    """The environment with its engine; `sha256` tells one that is not what its runtime is called: Podman for Docker."""
+    """The environment with its engine. If the engine is Podman in place of Docker, `sha256` changes too."""
     if engine.name == runtime:
         return replace(environment, engine=engine)
     return replace(environment, engine=engine, sha256=sha256_json([environment.sha256, engine.name]))
 
 
 def description_files(points: Iterable[Point]) -> dict[str, list[Path]]:
-    """The files that describe what workers of these points run in, by runtime; of points of one environment."""
+    """The files that describe what workers run in.
+
+    Args:
+        points: all of one environment.
+
+    Returns:
+        {runtime: files as of `files_of`}.
+    """
     pairs = sorted({(point.environment, point.runtime) for point in points})
     return {runtime: files_of(environment, runtime) for environment, runtime in pairs}
 
 
 def files_of(environment: str, runtime: str) -> list[Path]:
-    """The files that describe an environment in a runtime."""
+    """The files that describe an environment in a runtime: the environment or image, then the runtime itself."""
     if runtime == BARE:
         return [ENVIRONMENTS / environment / STAMP]
     return [IMAGES / environment / f"{runtime}.json", ENVIRONMENTS / runtime / STAMP]
 
 
-def readable(settings: Mapping[str, Any], datasets: Iterable[Path]) -> list[str]:
-    """The folders that workers read data sets from; settings: the configuration's `datasets`."""
+def dataset_folders(settings: Mapping[str, Any], datasets: Iterable[Path]) -> list[str]:
+    """The folders that workers read data sets from, as absolute paths.
+
+    Args:
+        settings: `datasets` of the configuration.
+        datasets: the files of the data sets.
+    """
     files = {os.path.abspath(path.parent) for path in datasets}
     names = {path.name.split("-")[0] for path in datasets}
     given = {settings.get(name, {}).get("folder") for name in names} - {None}

@@ -1,4 +1,4 @@
-"""What workers run in, as the files in `.environments` and `.images` describe it."""
+"""What workers run in: an environment or image and its engine, as their files describe them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,11 @@ class Engine:
     """A container runtime of this machine: Docker or Podman by its address, Apptainer by its program.
 
     Attributes:
+        name: `docker`, `podman` or `apptainer`.
+        storage: the storage driver of Docker or Podman.
         rootless: the engine is a user's own, without root.
+        address: of Docker's or Podman's socket.
+        program: the path of Apptainer's program.
         unpacked: this user cannot mount a SIF, whose files are therefore unpacked beside it.
     """
 

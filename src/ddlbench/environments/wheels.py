@@ -1,7 +1,7 @@
-"""A framework that is built from its source: its wheel, made as the `build.toml` beside locked requirements says.
+"""A framework that is built from its source: its wheel, made by the recipe (`build.toml`) beside locked requirements.
 
-Wheels are kept by the hash of all that they are made from in ~/.cache/ddlbench/wheels (XDG_CACHE_HOME), whole or not
-at all. What is kept there saves time and is never needed.
+Wheels are kept in ~/.cache/ddlbench/wheels (XDG_CACHE_HOME), by the hash of all that they are made from, complete or
+not at all. This cache saves time and is never needed.
 """
 
 import os
@@ -18,29 +18,39 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ddlbench.environments.commands import call, pip
+from ddlbench.environments.commands import pip, run_command
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file, sha256_json, write_atomically
 from ddlbench.sandbox.sandbox import check_sandbox, sandbox_argv
 
 RECIPE = "build.toml"
 _INHERITED = ("HOME", "LANG", "PATH", "TMPDIR")
-_SAID_EVERY_S = 20.0
+_REPORT_INTERVAL_S = 20.0
 _APT_TIMEOUT_S = 600.0
 _ASK_PYTHON = "import platform, sysconfig; print(platform.python_version(), sysconfig.get_path('include'))"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a wheel is built: from which source, with which variables and patches, and what the machine must have."""
+    """How a wheel is built.
+
+    Attributes:
+        name: the package.
+        version: of the package.
+        sha256: of the source.
+        variables: environment variables of the build.
+        tools: what the machine must have: command or file -> its Debian package.
+        cpu_flags: extensions that the built code uses if the CPU has them.
+        files: the recipe itself, then the patches.
+    """
 
     name: str
     version: str
-    sha256: str  # of the source
+    sha256: str
     variables: Mapping[str, str]
-    tools: Mapping[str, str]  # command or file -> Debian package
-    cpu_flags: tuple[str, ...]  # that the built code uses where the CPU has them
-    files: tuple[Path, ...]  # the recipe itself, then the patches
+    tools: Mapping[str, str]
+    cpu_flags: tuple[str, ...]
+    files: tuple[Path, ...]
 
     @property
     def patches(self) -> tuple[Path, ...]:
@@ -49,18 +59,22 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """A hash of all that the repository says of the build."""
+        """A hash of all files of the repository that decide the build."""
         return sha256_json([sha256_file(file) for file in self.files])
 
 
 def recipe_files(requirements: Path | str) -> list[Path]:
-    """The recipe beside these requirements and its patches; nothing where there is no recipe."""
+    """The recipe beside these requirements and its patches; empty if there is no recipe."""
     recipe = Path(requirements).with_name(RECIPE)
     return [recipe, *sorted((recipe.parent / "patches").glob("*.patch"))] if recipe.is_file() else []
 
 
 def recipe_beside(requirements: Path | str) -> Recipe | None:
-    """What has to be built for these requirements. Raises DdlbenchError for a recipe that cannot be read."""
+    """The recipe of what has to be built for these requirements; None if there is no recipe.
+
+    Raises:
+        DdlbenchError: the recipe cannot be read.
+    """
     files = recipe_files(requirements)
     if not files:
         return None
@@ -78,69 +92,82 @@ def wheel(
     folder: Path,
     *,
     timeout_s: float,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> tuple[Path, str]:
-    """The recipe's wheel for the interpreter `python`, and the hash of all that it is made from.
+    """Make the recipe's wheel, or take it from the cache.
 
-    packages: what is installed for that interpreter, to be built against. folder: one to build in, which the caller
-    removes. Raises DdlbenchError where a tool is missing, or with the compiler's words where the build fails.
+    Args:
+        recipe: how it is built.
+        python: the interpreter that it is for.
+        packages: what is installed for this interpreter ({name: version}), to build against.
+        folder: a folder to build in, which the caller removes.
+        timeout_s: how long the build may take.
+        report: is called with lines about the progress.
+
+    Returns:
+        The wheel, and the hash of all that it is made from.
+
+    Raises:
+        DdlbenchError: a tool is missing, or the build failed; with the compiler's messages.
     """
     what = f"{recipe.name} {recipe.version}"
-    version, include = _answer([str(python), "-I", "-c", _ASK_PYTHON]).split(maxsplit=1)
-    _have({tool.format(include=include): package for tool, package in recipe.tools.items()}, what, say)
+    version, include = _output([str(python), "-I", "-c", _ASK_PYTHON]).split(maxsplit=1)
+    _require_tools(
+        {tool.format(include=include): package for tool, package in recipe.tools.items()}, what, report
+    )
     key = sha256_json([recipe.digest, dict(packages), version, *_machine(recipe)])
     kept = _cache() / key
     if found := next(kept.glob("*.whl"), None):
         if _is_whole(found):
-            say(f"{what}: it has been built before ({found})")
+            report(f"{what}: it has been built before ({found})")
             return found, key
         shutil.rmtree(kept, ignore_errors=True)
-    built = _build(recipe, python, folder, what, timeout_s, say)
+    built = _build(recipe, python, folder, what, timeout_s, report)
     try:
         write_atomically(kept / built.name, built.read_bytes())
     except (OSError, DdlbenchError) as error:
-        say(f"{what}: it is not kept for the next time: {error}")
+        report(f"{what}: it is not kept for the next time: {error}")
     return built, key
 
 
 def _build(
-    recipe: Recipe, python: Path, folder: Path, what: str, timeout_s: float, say: Callable[[str], None]
+    recipe: Recipe, python: Path, folder: Path, what: str, timeout_s: float, report: Callable[[str], None]
 ) -> Path:
-    """Build the wheel below `folder`, out of reach of the network and of what else runs here."""
+    """Build the wheel below `folder`, in a sandbox without a network."""
     check_sandbox()
     started = monotonic()
     source = _source(recipe, python, folder, what, timeout_s)
     for patch in recipe.patches:
         argv = ["patch", "-p1", "--batch", "--forward", f"--directory={source}", f"--input={patch.resolve()}"]
-        call(argv, f"{what} with {patch.name}", timeout_s=60)
+        run_command(argv, f"{what} with {patch.name}", timeout_s=60)
     cores = len(os.sched_getaffinity(0))
-    say(f"{what}: building it with {cores} core{'s' * (cores > 1)}, which takes minutes (once)")
+    report(f"{what}: building it with {cores} core{'s' * (cores > 1)}, which takes minutes (once)")
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     path = os.pathsep.join([str(python.parent), inherited.get("PATH", os.defpath)])
     argv = pip(python, "wheel", "--verbose", "--no-deps", "--no-index", "--no-build-isolation")
-    call(
+    run_command(
         sandbox_argv([*argv, f"--wheel-dir={folder / 'wheels'}", str(source)]),
         what,
         timeout_s=timeout_s,
-        line_read=_Progress(what, say),
+        on_line=_Progress(what, report),
         variables={**inherited, **recipe.variables, "PATH": path, "MAKEFLAGS": f"-j{cores}"},
     )
     (built,) = (folder / "wheels").glob("*.whl")
-    say(f"{what}: built in {monotonic() - started:.0f} s")
+    report(f"{what}: built in {monotonic() - started:.0f} s")
     return built
 
 
 def _source(recipe: Recipe, python: Path, folder: Path, what: str, timeout_s: float) -> Path:
-    """The source as pip finds it on this machine, checked and unpacked."""
+    """Download the source with pip, check and unpack it."""
     folder.mkdir(parents=True, exist_ok=True)
     pinned = folder / "source.txt"
     pinned.write_text(f"{recipe.name}=={recipe.version} --hash=sha256:{recipe.sha256}\n")
     options = ["--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes"]
     argv = pip(python, "download", *options, f"--dest={folder}", f"--requirement={pinned}")
-    call(argv, f"the source of {what}", timeout_s=timeout_s)
+    run_command(argv, f"the source of {what}", timeout_s=timeout_s)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as files:
-        # Python 3.11.2, Debian 12's, has no such filter yet; what is unpacked has the hash that we know.
+        # Python 3.11.2 of Debian 12 has no such filter yet; the archive has the hash that the recipe names.
         filtered: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         files.extractall(folder / "source", **filtered)
     (source,) = (folder / "source").iterdir()
@@ -148,26 +175,26 @@ def _source(recipe: Recipe, python: Path, folder: Path, what: str, timeout_s: fl
 
 
 class _Progress:
-    """Tells from the output of CMake's makefiles how far they are, every now and then."""
+    """Reports now and then how far CMake's makefiles are, from their output."""
 
-    def __init__(self, what: str, say: Callable[[str], None]) -> None:
-        self._what, self._say, self._said = what, say, monotonic()
+    def __init__(self, what: str, report: Callable[[str], None]) -> None:
+        self._what, self._report, self._reported_s = what, report, monotonic()
 
     def __call__(self, line: str) -> None:
         share = re.match(r"\s*\[ *(\d+)%\]", line)
-        if share and monotonic() - self._said >= _SAID_EVERY_S:
-            self._said = monotonic()
-            self._say(f"{self._what}: {share[1]} % built")
+        if share and monotonic() - self._reported_s >= _REPORT_INTERVAL_S:
+            self._reported_s = monotonic()
+            self._report(f"{self._what}: {share[1]} % built")
 
 
-def _have(tools: Mapping[str, str], what: str, say: Callable[[str], None]) -> None:
-    """Have what the build needs of the machine: root gets it installed, anybody else is told how."""
+def _require_tools(tools: Mapping[str, str], what: str, report: Callable[[str], None]) -> None:
+    """Install the tools that the build needs, as root; other users get an error that says how."""
     missing = _missing(tools)
     if missing and os.geteuid() == 0 and shutil.which("apt-get"):
-        say(f"{what}: installing {', '.join(missing)}, to build it")
+        report(f"{what}: installing {', '.join(missing)}, to build it")
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for step in (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", *missing]):
-            call(["apt-get", *step], f"what builds {what}", timeout_s=_APT_TIMEOUT_S, variables=quiet)
+            run_command(["apt-get", *step], f"what builds {what}", timeout_s=_APT_TIMEOUT_S, variables=quiet)
         missing = _missing(tools)
     if missing:
         raise DdlbenchError(
@@ -177,25 +204,33 @@ def _have(tools: Mapping[str, str], what: str, say: Callable[[str], None]) -> No
 
 
 def missing_tools(recipe: Recipe, python: str) -> list[str]:
-    """The packages that have to be installed here before the recipe can be built for that interpreter."""
-    include = _answer([python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"]).strip()
+    """The Debian packages that must be installed before the recipe can be built.
+
+    Args:
+        recipe: what is to be built.
+        python: the interpreter that it is for.
+
+    Raises:
+        DdlbenchError: the interpreter does not work.
+    """
+    include = _output([python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"]).strip()
     return _missing({tool.format(include=include): package for tool, package in recipe.tools.items()})
 
 
 def _missing(tools: Mapping[str, str]) -> list[str]:
-    """The packages of those tools that are not here."""
+    """The Debian packages of the tools that this machine does not have."""
     lacking = {package for tool, package in tools.items() if not (shutil.which(tool) or Path(tool).is_file())}
     return sorted(lacking)
 
 
 def _machine(recipe: Recipe) -> list[str]:
-    """What of this machine a wheel depends on: architecture, C library, compiler, and extensions of the CPU."""
+    """The properties of this machine that a wheel depends on: architecture, C library, compiler, CPU extensions."""
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
     here = set(flags[1].split()) if flags else set()
     return [
         platform.machine(),
         "-".join(platform.libc_ver()),
-        _answer(["g++", "--version"]).partition("\n")[0],
+        _output(["g++", "--version"]).partition("\n")[0],
         *(flag for flag in recipe.cpu_flags if flag in here),
     ]
 
@@ -213,8 +248,8 @@ def _is_whole(file: Path) -> bool:
         return False
 
 
-def _answer(command: list[str]) -> str:
-    """What a short command prints."""
+def _output(command: list[str]) -> str:
+    """The output of a short command."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.code.purposes import code_for
-from ddlbench.environments.failed_environments import described
+from ddlbench.environments.failed_environments import read_description
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
 from ddlbench.launch.group_member import Timeouts
@@ -122,7 +122,7 @@ def _how(plan: Plan, probe: PointToPoint | Collectives, environment: Path, logs:
         rule=_rule(plan),
         tolerances=read(Tolerances, plan.settings["tolerances"]),
         timeouts=read(Timeouts, plan.settings["timeouts"]),
-        python=described(environment)["python"],
+        python=read_description(environment)["python"],
         logs=logs,
     )
 

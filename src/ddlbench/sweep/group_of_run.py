@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ddlbench.environments.materials import Materials, readable
+from ddlbench.environments.materials import Materials, dataset_folders
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.group_job import GroupJob, fabric_of
 from ddlbench.launch.group_member import Timeouts
@@ -52,7 +52,7 @@ def group_job(
         runtime=next(iter(environments)),
         environments=environments,
         datasets=datasets,
-        readable=readable(settings["datasets"], materials.datasets.values()),
+        readable=dataset_folders(settings["datasets"], materials.datasets.values()),
         timeouts=read(Timeouts, settings["timeouts"]),
         inherited=dict(os.environ),
         logs=str(logs.resolve()),
