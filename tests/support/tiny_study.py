@@ -36,7 +36,8 @@ TINY_STUDY = {
         for number, grid, axis in ((1, "bandwidth", "bandwidth_mbit"), (2, "latency", "latency_ms"))
     },
 }
-# Little is measured, on links whose probe forgives a busy machine: what these tests are about is everything else.
+# Little is measured. No link is the subject of these tests: one that a busy machine slows down passes its check, and
+# only a dead one fails (nothing gets through, or no round trip ends).
 TINY_SETTINGS: Mapping[str, Any] = {
     "measure": {
         "warmup_steps": 1,
@@ -49,7 +50,8 @@ TINY_SETTINGS: Mapping[str, Any] = {
         "recheck_s": 20,
         "seed": 1,
     },
-    "tolerances": {"rate_percent": 60, "rtt_percent": 100, "rtt_ms": 50, "loss_points": 5},
+    "tolerances": {"rate_percent": 99.9, "rtt_percent": 100, "rtt_ms": 10_000, "loss_points": 99},
+    "timeouts": {"launch_s": 300, "prepare_s": 300, "step_s": 300, "heartbeat_s": 120},
     "studies": ["tiny2000"],
     "default_figures": ["tiny2000_fig1", "tiny2000_fig2"],
     "grids": {},

@@ -75,7 +75,7 @@ def test_nobody_waits_for_strangers_that_are_silent():
         member, token = connect(control.address)
         with member:
             member.sendall(encode(Hello(0, 1, token)))
-            assert control.accept(5)
+            assert control.accept(60)
         for each in silent:
             each.close()
 

@@ -108,6 +108,7 @@ def test_a_lock_for_a_python_that_is_not_here_says_so(tmp_path: Path, lock: Path
 
 
 def test_it_does_not_take_for_ever(tmp_path: Path, lock: Path) -> None:
+    # No machine starts pip in less.
     with pytest.raises(DdlbenchError, match=r"after 0\.05 s, which is too long"):
         create(lock, tmp_path / "torch", timeout_s=0.05, report=lambda words: None)
 

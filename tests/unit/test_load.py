@@ -36,12 +36,12 @@ def used_s(where: str) -> tuple[float, int]:
 
 
 def test_what_threads_use_counts():
-    assert 0.2 <= used_s("thread")[0] < 2
+    assert used_s("thread")[0] >= 0.2
 
 
 def test_what_children_use_counts():
     cpu_s, memory_bytes = used_s("child")
-    assert 0.2 <= cpu_s < 2
+    assert cpu_s >= 0.2
     assert memory_bytes > 2 * 2**20  # two interpreters
 
 

