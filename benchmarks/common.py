@@ -34,7 +34,7 @@ Inside = Callable[[Any], Any]
 
 
 def row(what: str, *, at_least: str, measured: str, peer: str, met: bool) -> dict[str, Any]:
-    """A row of README's table."""
+    """A row of the table in docs/accuracy.md."""
     return {"what": what, "at_least": at_least, "measured": measured, "peer": peer, "met": met}
 
 

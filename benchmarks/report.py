@@ -1,4 +1,4 @@
-"""The table of numbers: from benchmarks/results/*.json into README.md, between its two markers.
+"""The table of numbers: from benchmarks/results/*.json into docs/accuracy.md, between its two markers.
 
 python benchmarks/report.py
 """
@@ -22,13 +22,13 @@ def main() -> None:
     files = [Path(trial or ROOT / "benchmarks" / "results") / f"{name}.json" for name in ORDER]
     text = table(json.loads(file.read_text()) for file in files if file.is_file())
     print(text)
-    readme = ROOT / "README.md"
+    page = ROOT / "docs" / "accuracy.md"
     if trial or not any(file.is_file() for file in files):
-        print("README.md stays as it is")
-    elif BEGIN not in (old := readme.read_text()):
-        print(f"README.md stays as it is: it has no {BEGIN} ... {END}")
+        print("docs/accuracy.md stays as it is")
+    elif BEGIN not in (old := page.read_text()):
+        print(f"docs/accuracy.md stays as it is: it has no {BEGIN} ... {END}")
     else:
-        readme.write_text(with_table(old, text))
+        page.write_text(with_table(old, text))
 
 
 def table(results: Iterable[Mapping[str, Any]]) -> str:

@@ -93,8 +93,8 @@ def test_share_is_of_the_command_or_of_its_sessions() -> None:
 
 
 def test_the_table_takes_the_place_between_the_markers_and_no_other() -> None:
-    readme = f"# Title\n{report.BEGIN}\nold\n{report.END}\nrest\n"
-    once = report.with_table(readme, "new")
+    page = f"# Title\n{report.BEGIN}\nold\n{report.END}\nrest\n"
+    once = report.with_table(page, "new")
     assert once == f"# Title\n{report.BEGIN}\nnew\n{report.END}\nrest\n"
     assert report.with_table(once, "new") == once
 
