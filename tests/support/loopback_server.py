@@ -1,8 +1,9 @@
 """A server on this machine's loopback address, for tests that fetch."""
 
+import gzip
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 Serve = Callable[[dict[str, bytes]], str]
@@ -12,6 +13,7 @@ Serve = Callable[[dict[str, bytes]], str]
 def serving() -> Iterator[Serve]:
     """What answers with {path: body} from then on, and gives its address, until the end of the `with`."""
     servers: list[ThreadingHTTPServer] = []
+    ended = threading.Event()
 
     def start(bodies: dict[str, bytes]) -> str:
         class Handler(BaseHTTPRequestHandler):
@@ -20,14 +22,36 @@ def serving() -> Iterator[Serve]:
                     self.send_response(302)
                     self.send_header("Location", "http://example.org/file")
                     self.end_headers()
-                elif self.path.lstrip("/") in bodies:
-                    body = bodies[self.path.lstrip("/")]
-                    self.send_response(200)
-                    self.send_header("Content-Length", str(len(body) + (5 if self.path == "/cut" else 0)))
+                elif self.path == "/moved":
+                    self.send_response(301)
+                    self.send_header("Location", "/file")
                     self.end_headers()
-                    self.wfile.write(body)
+                elif self.path == "/gzipped/file":
+                    self._send(gzip.compress(bodies["file"]), encoding="gzip")
+                elif self.path == "/dripping":
+                    self._drip()
+                elif self.path == "/silent":
+                    ended.wait()
+                elif self.path.lstrip("/") in bodies:
+                    self._send(bodies[self.path.lstrip("/")], missing=5 if self.path == "/cut" else 0)
                 else:
                     self.send_error(404)
+
+            def _send(self, body: bytes, encoding: str = "identity", missing: int = 0) -> None:
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body) + missing))
+                self.send_header("Content-Encoding", encoding)
+                self.end_headers()
+                with suppress(ConnectionError):  # who asked has heard enough
+                    self.wfile.write(body)
+
+            def _drip(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Length", str(1 << 20))
+                self.end_headers()
+                with suppress(ConnectionError):
+                    while not ended.wait(0.01):
+                        self.wfile.write(b"x")
 
             def log_message(self, *arguments: object) -> None:
                 pass
@@ -38,6 +62,7 @@ def serving() -> Iterator[Serve]:
         return f"http://127.0.0.1:{server.server_port}"
 
     yield start
+    ended.set()
     for server in servers:
         server.shutdown()
         server.server_close()

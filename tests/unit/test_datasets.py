@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ddlbench.datasets import check, mnist, prepare
 from ddlbench.datasets.arrays import load
-from ddlbench.datasets.fetch import fetch
 from ddlbench.errors import DdlbenchError
 from tests.support.loopback_server import Serve
 
@@ -256,39 +255,6 @@ def test_a_fetched_file_with_another_checksum_is_refused(
         DdlbenchError, match=r"train-images-idx3-ubyte\.gz is not the file of MNIST: expected sha256 440fcab"
     ):
         prepare("mnist", {"url": url}, tmp_path / "mnist.npz")
-
-
-def test_a_fetched_file_that_is_too_large_is_refused(serve: Serve) -> None:
-    url = serve({"file": bytes(1001)})
-    assert len(fetch(f"{url}/file", max_bytes=1001)) == 1001
-    with pytest.raises(DdlbenchError, match="expected at most 1000 bytes"):
-        fetch(f"{url}/file", max_bytes=1000)
-
-
-def test_a_fetched_file_that_ends_too_early_is_refused(serve: Serve) -> None:
-    with pytest.raises(DdlbenchError, match="5 bytes are missing after 3"):
-        fetch(f"{serve({'cut': b'abc'})}/cut", max_bytes=100)
-
-
-def test_an_error_of_the_server_is_told_with_advice(serve: Serve) -> None:
-    with pytest.raises(DdlbenchError, match=r"answered 404 Not Found. Try this\."):
-        fetch(f"{serve({})}/file", max_bytes=1, advice="Try this.")
-
-
-def test_a_server_that_is_not_there_is_told(serve: Serve) -> None:
-    with pytest.raises(DdlbenchError, match=r"could not be fetched: .*refused"):
-        fetch("http://127.0.0.1:1/file", max_bytes=1)
-
-
-@pytest.mark.parametrize("url", ["http://example.org/file", "file:///etc/hostname", "ftp://127.0.0.1/file"])
-def test_only_https_is_fetched_from_elsewhere(url: str) -> None:
-    with pytest.raises(DdlbenchError, match="only https"):
-        fetch(url, max_bytes=1)
-
-
-def test_a_redirect_does_not_lead_out_of_https(serve: Serve) -> None:
-    with pytest.raises(DdlbenchError, match=r"http://example.org/file: only https"):
-        fetch(f"{serve({})}/elsewhere", max_bytes=1)
 
 
 # ------------------------------------------------------------------------------------------- check

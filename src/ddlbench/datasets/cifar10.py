@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ddlbench.datasets.arrays import CLASSES, Arrays, Shape, shape_words
-from ddlbench.datasets.fetch import fetch
+from ddlbench.datasets.fetch import Expected, fetch
 from ddlbench.errors import DdlbenchError
 
 STORED: Shape = (32, 32, 3)
@@ -120,13 +120,8 @@ def _bytes(path: Path, most: int) -> bytes:
 
 def _fetched(url: str, archive: Archive) -> bytes:
     advice = f"Or fetch {NAME} by other means, put it into a folder and set datasets: cifar10: folder:"
-    data = fetch(url, max_bytes=archive.size_bytes, advice=advice, total_s=FETCH_S)
-    found = sha256(data).hexdigest()
-    if found != archive.sha256:
-        raise DdlbenchError(
-            f"{url} is not the archive of CIFAR-10: expected sha256 {archive.sha256}, found {found}. {advice}"
-        )
-    return data
+    expected = Expected("the archive of CIFAR-10", archive.sha256, archive.size_bytes)
+    return fetch(url, expected, advice=advice, total_s=FETCH_S)
 
 
 def _unpacked(data: bytes, where: str, archive: Archive) -> dict[str, bytes]:

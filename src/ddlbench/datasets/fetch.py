@@ -1,15 +1,26 @@
-"""Fetching a small file over https, or not at all: bounded in time and size, redirected to https only."""
+"""Fetching a file over https, or not at all: within a time and size, never out of https, and with the known checksum.
 
+Pooch transfers it (https://www.fatiando.org/pooch); what it does not bound is bounded here.
+"""
+
+import io
 import ipaddress
+import ssl
 import sys
 import time
-from http.client import HTTPException, HTTPMessage
-from typing import IO
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
 
 from ddlbench.errors import DdlbenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from requests import Response
 
 SILENCE_S = 30.0  # longest wait for the next byte
 TOTAL_S = 300.0
@@ -17,66 +28,136 @@ SAID_EVERY_S = 5.0
 _CHUNK_BYTES = 1 << 16
 
 
+@dataclass(frozen=True)
+class Expected:
+    """A file that is to be fetched: what it is called in messages, its checksum, and its size."""
+
+    name: str
+    sha256: str
+    size_bytes: int
+
+
 def fetch(
-    url: str, *, max_bytes: int, advice: str = "", silence_s: float = SILENCE_S, total_s: float = TOTAL_S
+    url: str, expected: Expected, *, advice: str, silence_s: float = SILENCE_S, total_s: float = TOTAL_S
 ) -> bytes:
-    """The bytes at `url` (https; http from this machine itself only).
+    """The file at an address. If it takes longer than some seconds, lines on stderr say how far it is.
 
-    Where it takes longer than a few seconds, it says from time to time how far it is.
-    Raises DdlbenchError, ending with `advice`, where there is no answer, it takes longer than `total_s` seconds,
-    pauses for `silence_s` seconds, or has more than `max_bytes`.
+    Args:
+        url: its address: https, or http on this machine itself.
+        expected: the file.
+        advice: what else somebody can do; the last words of an error.
+        silence_s: the longest pause.
+        total_s: the longest time of the transfer.
+
+    Raises:
+        DdlbenchError: there is no answer, it takes too long, is too large, or is another file.
     """
-    _require_https(url)
-    started = said = time.monotonic()
-    handlers = [_HttpsOnly(), *([ProxyHandler({})] if _is_loopback(url) else [])]
-    data = bytearray()
     try:
-        request = Request(url, headers={"User-Agent": "ddlbench"})
-        with build_opener(*handlers).open(request, timeout=silence_s) as answer:
-            expected = answer.length
-            while chunk := answer.read1(_CHUNK_BYTES):
-                data += chunk
-                if len(data) > max_bytes:
-                    raise DdlbenchError(
-                        f"{url}: expected at most {max_bytes} bytes, found more. {advice}".rstrip()
-                    )
-                now = time.monotonic()
-                if now - said > SAID_EVERY_S:
-                    said = now
-                    total = f" of {expected / 1e6:.1f}" if expected else ""
-                    print(f"{url}: {len(data) / 1e6:.1f}{total} MB", file=sys.stderr, flush=True)
-                if now - started > total_s:
-                    raise DdlbenchError(
-                        f"{url}: not complete after {total_s:g} s ({len(data)} bytes). {advice}".rstrip()
-                    )
-            if answer.length:  # what the server announced and did not send
-                raise DdlbenchError(
-                    f"{url}: {answer.length} bytes are missing after {len(data)}. {advice}".rstrip()
-                )
-    except HTTPError as error:
-        raise DdlbenchError(
-            f"{url}: the server answered {error.code} {error.reason}. {advice}".rstrip()
-        ) from error
-    except (URLError, OSError, HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
-        raise DdlbenchError(f"{url} could not be fetched: {reason}. {advice}".rstrip()) from error
-    return bytes(data)
+        data = _transferred(url, expected.size_bytes, silence_s, total_s)
+        if (found := sha256(data).hexdigest()) != expected.sha256:
+            raise DdlbenchError(
+                f"{url} is not {expected.name}: expected sha256 {expected.sha256}, found {found}"
+            )
+    except DdlbenchError as error:
+        raise DdlbenchError(f"{error}. {advice}") from error
+    return data
 
 
-class _HttpsOnly(HTTPRedirectHandler):
-    """Follows redirects, but never out of https."""
+class _Body(io.BytesIO):
+    """What arrives, at most `most_bytes` of it."""
 
-    def redirect_request(
-        self,
-        req: Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> Request | None:
-        _require_https(newurl)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+    def __init__(self, url: str, most_bytes: int) -> None:
+        super().__init__()
+        self.url, self.most_bytes, self.reported = url, most_bytes, time.monotonic()
+
+    def write(self, chunk: Any) -> int:
+        if self.tell() + len(chunk) > self.most_bytes:
+            raise DdlbenchError(f"{self.url}: expected at most {self.most_bytes} bytes, found more")
+        written = super().write(chunk)
+        if (now := time.monotonic()) - self.reported > SAID_EVERY_S:
+            self.reported = now
+            progress = f"{self.tell() / 1e6:.1f} of {self.most_bytes / 1e6:.1f} MB"
+            print(f"{self.url}: {progress}", file=sys.stderr, flush=True)
+        return written
+
+
+class _Deadline:
+    """Stops a transfer after some time: a server that sends a byte now and then is never silent."""
+
+    def __init__(self, seconds: float) -> None:
+        self._timer = Timer(seconds, self._stop)
+        self._response: Response | None = None
+        self.has_passed = False
+
+    def applies_to(self, response: "Response", **_: Any) -> None:
+        """Let a response be stopped, and refuse one that leads out of https."""
+        if response.is_redirect:
+            _require_https(urljoin(response.url, response.headers["location"]))
+        self._response = response
+        if self.has_passed:
+            self._stop()
+
+    def _stop(self) -> None:
+        self.has_passed = True
+        if self._response is not None:
+            with suppress(ValueError, RuntimeError, OSError):  # it has just ended
+                self._response.raw.shutdown()
+
+    @contextmanager
+    def running(self) -> "Iterator[None]":
+        self._timer.daemon = True
+        self._timer.start()
+        try:
+            yield
+        finally:
+            self._timer.cancel()
+
+
+def _transferred(url: str, most_bytes: int, silence_s: float, total_s: float) -> bytes:
+    """The content at an address."""
+    import pooch
+    import requests
+
+    _require_https(url)
+    body, deadline = _Body(url, most_bytes), _Deadline(total_s)
+    download = pooch.HTTPDownloader(
+        chunk_size=_CHUNK_BYTES,
+        timeout=silence_s,
+        headers={"User-Agent": "ddlbench", "Accept-Encoding": "identity"},
+        hooks={"response": deadline.applies_to},
+        verify=_certificates(),
+        proxies=dict.fromkeys(("http", "https", "all"), "") if _is_loopback(url) else None,
+    )
+    try:
+        with deadline.running():
+            download(url, body, None)
+    except requests.HTTPError as error:
+        answer = error.response
+        raise DdlbenchError(f"{url}: the server answered {answer.status_code} {answer.reason}") from error
+    except requests.RequestException as error:
+        if deadline.has_passed:
+            raise DdlbenchError(f"{url}: not complete after {total_s:g} s ({body.tell()} bytes)") from error
+        raise DdlbenchError(f"{url}{_reason(error)}") from error
+    if deadline.has_passed:
+        raise DdlbenchError(f"{url}: not complete after {total_s:g} s ({body.tell()} bytes)")
+    return body.getvalue()
+
+
+def _reason(error: BaseException) -> str:
+    """What is at the bottom of a library's error, as the end of a message."""
+    from urllib3.exceptions import IncompleteRead
+
+    while below := error.__cause__ or error.__context__:
+        error = below
+    if isinstance(error, IncompleteRead):
+        return f": {error.expected} bytes are missing after {error.partial}"
+    return f" could not be fetched: {error}"
+
+
+def _certificates() -> str | bool:
+    """The authorities that this machine trusts (or SSL_CERT_FILE names); True if it has none: those of `certifi`."""
+    known = ssl.get_default_verify_paths()
+    return known.cafile or known.capath or True
 
 
 def _require_https(url: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ddlbench.datasets import idx
 from ddlbench.datasets.arrays import CLASSES, Arrays, Shape, shape_words
-from ddlbench.datasets.fetch import fetch
+from ddlbench.datasets.fetch import Expected, fetch
 from ddlbench.errors import DdlbenchError
 
 
@@ -108,13 +108,8 @@ def _fetched(url: str, file: IdxFile) -> tuple[str, bytes]:
     """Address and bytes of the compressed file below `url`, whose checksum is the known one."""
     address = f"{url.rstrip('/')}/{file.name}.gz"
     advice = "Or fetch the four files by other means and set datasets: mnist: folder:"
-    data = fetch(address, max_bytes=file.gz_bytes, advice=advice)
-    found = sha256(data).hexdigest()
-    if found != file.gz_sha256:
-        raise DdlbenchError(
-            f"{address} is not the file of MNIST: expected sha256 {file.gz_sha256}, found {found}. {advice}"
-        )
-    return address, data
+    expected = Expected("the file of MNIST", file.gz_sha256, file.gz_bytes)
+    return address, fetch(address, expected, advice=advice)
 
 
 def _check_pair(arrays: Arrays, names: Mapping[str, str], part: str, shape: Shape) -> None:
