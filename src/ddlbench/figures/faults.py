@@ -75,7 +75,7 @@ def _meaning(table: pd.DataFrame) -> str:
     return (
         f"SIGKILL in the middle of step {listed([each + 1 for each in step])} of {listed(steps)}; seconds from there "
         "until the last survivor had finished or ended; accuracy on the test images where all survivors finished. "
-        f"{HUNG.capitalize()}: a survivor said nothing any more, or ended only after a time-out of {timeouts} s."
+        f"{HUNG.capitalize()}: a survivor was silent to the end, or ended only after a time-out of {timeouts} s."
     )
 
 
@@ -111,7 +111,7 @@ def fault_caption(table: pd.DataFrame, figure: Figure) -> str:
         sentences.append(f"{escaped(row['framework'])} is missing: {escaped(str(row['reason']))}.")
     ended = table[table["said"].notna()]
     if len(ended):
-        sentences += ["", "What the first survivor to end said:", ""]
+        sentences += ["", "The last words of the first survivor that ended:", ""]
     for row in ended.to_dict("records"):
         system = f"{row['framework']}, {row['strategy'].replace('_', ' ')}, {row['killed']} killed"
         sentences.append(f"* {escaped(system)}: {escaped(str(row['said']))}")
