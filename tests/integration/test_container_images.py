@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from ddlbench.containers.builder import BUILDKIT, Build, build_argv, program
-from ddlbench.containers.sif import ask_argv, check_sif, is_untouched
+from ddlbench.containers.sif import check_sif, is_untouched, isolated_argv
 from ddlbench.files import sha256_file
 from tests.support.repository import copy_of_the_repository, dry_run, environment, snakemake
 
@@ -73,7 +73,7 @@ def test_pytorch_is_the_same_in_docker_in_apptainer_and_bare(
     inside = client.containers.run(image["image_id"], ASK, network_mode="none", remove=True)
     assert inside.strip() == b"4.0"
     answer = subprocess.run(
-        ask_argv("apptainer", root / sif["sif"], ASK),
+        isolated_argv("apptainer", root / sif["sif"], ASK),
         env={**os.environ, "APPTAINER_DROP_CAPS": "CAP_SYS_RESOURCE"},
         capture_output=True,
         text=True,

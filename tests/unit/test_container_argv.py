@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ddlbench.containers.apptainer import apptainer_argv, program_environment
 from ddlbench.containers.container import Needs, variables_inside
-from ddlbench.containers.docker import Joined, client_environment, docker_argv
+from ddlbench.containers.docker import JoinedNamespaces, client_environment, docker_argv
 from ddlbench.containers.podman import podman_argv, user_namespace
 from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
 from ddlbench.system.package import package_root
@@ -17,7 +17,7 @@ COMMAND = [
 ]
 NEEDS = Needs(("/data",), ("/logs",), {"OMP_NUM_THREADS": "2", "GLOO_SOCKET_IFNAME": "eth0"})
 ON_GPUS = Needs((), (), {}, gpus=True)
-JOINED = Joined("/proc/7/fd/8", "/proc/7/ns/pid", (1000, 1001))
+JOINED = JoinedNamespaces("/proc/7/fd/8", "/proc/7/ns/pid", (1000, 1001))
 SRC = package_root()
 
 

@@ -52,7 +52,7 @@ def test_what_has_ended_has_used_what_it_had_used():
     assert memory_bytes > 0
     process.kill()
     process.communicate()
-    load.look_around()
+    load.find_children()
     assert load.read() == (before_ns, 0)
 
 

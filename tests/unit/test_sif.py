@@ -9,9 +9,9 @@ import pytest
 from ddlbench.containers.sif import (
     apptainer,
     apptainer_variables,
-    ask_argv,
     check_sif,
     is_untouched,
+    isolated_argv,
     sif_argv,
 )
 from ddlbench.errors import DdlbenchError
@@ -53,7 +53,7 @@ def test_a_sif_is_made_of_what_the_engine_has_saved() -> None:
 
 
 def test_a_sif_is_asked_out_of_sight_of_the_machine() -> None:
-    assert ask_argv("apptainer", Path("x.sif"), ["python"]) == [
+    assert isolated_argv("apptainer", Path("x.sif"), ["python"]) == [
         "apptainer",
         "exec",
         "--containall",

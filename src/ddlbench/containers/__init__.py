@@ -1,1 +1,1 @@
-"""Container images for Docker and Apptainer: how they are built, and the command lines that run in them."""
+"""Container images for Docker and Apptainer: how they are built, and the command lines that start containers."""

@@ -1,7 +1,8 @@
-"""The command of workers in an Apptainer container (or Singularity, its former name) on an emulated host.
+"""The command line of workers in an Apptainer container on an emulated host (Singularity is Apptainer's old name).
 
-Apptainer shares the namespaces of who calls it; so it is called in the host's network namespace, and what it starts
-dies with the sandbox. It needs no root; the container's processes have no privilege, root's neither.
+A container of Apptainer shares the namespaces of the process that starts it. So it is started in the host's network
+namespace, and its processes end with the sandbox. It needs no root, and its processes have no privileges, even if root
+starts it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,14 @@ _OF_THE_PROGRAM = ("PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR")
 def apptainer_argv(
     program: str, image: str, command: Sequence[str], needs: Needs, *, namespace: str | None
 ) -> list[str]:
-    """The argv of a container that runs `command`.
+    """The argv of a container that runs a command.
 
-    image: a SIF, or the folder of its files. namespace: the path of the host's network namespace, None: ours.
+    Args:
+        program: the path of `apptainer` or `singularity`.
+        image: a SIF, or the folder of its unpacked files.
+        command: the argv inside.
+        needs: what the container gets of the machine.
+        namespace: the path of the host's network namespace; None: ours.
     """
     return [
         *(("nsenter", f"--net={namespace}", "--") if namespace else ()),
@@ -32,7 +38,13 @@ def apptainer_argv(
 def program_environment(
     program: str, inherited: Mapping[str, str], variables: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment variables of the program, among them those for inside the container."""
+    """The environment variables of the program.
+
+    Args:
+        program: the path of `apptainer` or `singularity`.
+        inherited: our own variables, of which a few are kept.
+        variables: those for inside the container; the program takes them under names with a prefix.
+    """
     prefix = f"{Path(program).name.upper()}ENV_"
     kept = {name: value for name, value in inherited.items() if name in _OF_THE_PROGRAM}
     return kept | {prefix + name: value for name, value in variables.items()}

@@ -1,4 +1,4 @@
-"""The image that all others begin with: the public one where a registry answers, else made of Debian's packages."""
+"""The image that all others begin with: the public one if a registry answers, else one made of Debian's packages."""
 
 import os
 import platform
@@ -26,11 +26,11 @@ PACKAGES = (
     "python3",
     "python3-venv",
 )  # the libraries are MXNet's
-OF_PACKAGES = "Debian packages"  # what a base image comes from that comes from no registry
+DEBIAN_PACKAGES = "Debian packages"  # the origin of a base image that does not come from a registry
 _NAME = "ddlbench/base"
 _REGISTRY_SILENT_S = 20
 _BOOTSTRAP_TIMEOUT_S = 1800.0
-_EPOCH = "1700000000"  # of every file in it, so that the same packages give the same image
+_EPOCH = "1700000000"  # the time of every file in it, so that the same packages give the same image
 _OF_THIS_MACHINE = (
     "etc/apt/sources.list",
     "etc/apt/apt.conf.d/99mmdebstrap",
@@ -41,21 +41,31 @@ _ASK = 'import json, platform, venv; print(json.dumps({"python": platform.python
 
 
 def make_base(base: str, folder: Path, *, report: Report) -> dict[str, Any]:
-    """Have the base image in the engine: the configured one, or for `auto` and `debian` as the module says.
+    """Make or pull the base image, so that the engine has it.
 
-    folder: one to work in, which the caller removes. Returns its name (image), image_id, base (what it comes from),
-    layers, python_version and size_bytes. Raises DdlbenchError where it cannot be had or has no Python with venv.
+    Args:
+        base: the name of an image; `debian`: make it of Debian's packages; `auto`: pull the public image, and if that
+            fails, make it of Debian's packages.
+        folder: a folder to work in, which the caller removes.
+        report: is called with lines about the progress.
+
+    Returns:
+        The description: name, runtime, image (its name), image_id, base (what it comes from), layers, python_version,
+        size_bytes.
+
+    Raises:
+        DdlbenchError: there is no such image, it cannot be made, or it has no Python with venv.
     """
     client = engine.connect()
     image = _Chosen(client, folder, report).image(base)
     found = client.images.get(image)
-    version = engine.answer(client, image, ["python3", "-I", "-c", _ASK])["python"]
+    version = engine.json_output(client, image, ["python3", "-I", "-c", _ASK])["python"]
     return {
         "name": "base",
         "runtime": "docker",
         "image": image,
         "image_id": found.id,
-        "base": OF_PACKAGES if image.startswith(_NAME) else image,
+        "base": DEBIAN_PACKAGES if image.startswith(_NAME) else image,
         "layers": found.attrs["RootFS"]["Layers"],
         "python_version": version,
         "size_bytes": found.attrs["Size"],
@@ -63,7 +73,13 @@ def make_base(base: str, folder: Path, *, report: Report) -> dict[str, Any]:
 
 
 def bootstrap_argv(suite: str, archive: Path, sources_list: Path) -> list[str]:
-    """The command that makes the file tree `archive` (tar) of a suite's packages, which the listed sources have."""
+    """The argv that makes the files of an image from a suite's packages.
+
+    Args:
+        suite: for instance `bookworm`.
+        archive: the tar file to make.
+        sources_list: the package sources.
+    """
     return [
         "mmdebstrap",
         "--variant=minbase",
@@ -76,9 +92,12 @@ def bootstrap_argv(suite: str, archive: Path, sources_list: Path) -> list[str]:
 
 
 def sources(suite: str, indexes: str) -> list[str]:
-    """This machine's own package sources of a suite and its updates, as lines of a sources.list.
+    """The package sources of a suite and its updates that this machine uses, as lines of a sources.list.
 
-    indexes: lines of repository, codename, component and origin, as apt knows them; other origins are left out.
+    Args:
+        suite: for instance `bookworm`.
+        indexes: apt's indexes; in each line repository, codename, component and origin. Only Debian's and Ubuntu's are
+            taken.
     """
     lines = []
     for uri, codename, component, *origin in (line.split() for line in indexes.splitlines() if line.strip()):
@@ -106,14 +125,14 @@ class _Chosen:
                 raise DdlbenchError(f"no base image: {unreachable}; and {error}") from error
 
     def _pulled(self, image: str) -> str:
-        """The image of a registry, unless the engine has it already."""
+        """Pull an image from a registry, unless the engine has it."""
         if engine.image_id(self._client, image):
             return image
         repository, tag = parse_repository_tag(image)
         self._client.api.timeout = _REGISTRY_SILENT_S
         try:
-            for said in self._client.api.pull(repository, tag or "latest", stream=True, decode=True):
-                if error := said.get("error"):
+            for message in self._client.api.pull(repository, tag or "latest", stream=True, decode=True):
+                if error := message.get("error"):
                     raise DdlbenchError(f"no registry gives {image} ({error})")
         except engine.FAILURES as error:
             raise DdlbenchError(f"no registry gives {image} ({error})") from error
@@ -144,17 +163,17 @@ class _Chosen:
             timeout_s=_BOOTSTRAP_TIMEOUT_S,
             variables={**os.environ, "SOURCE_DATE_EPOCH": _EPOCH, **self._scratch()},
         )
-        # its name in one piece: Podman takes no notice of a tag beside it
+        # Name and tag in one argument: Podman ignores a tag that is given apart.
         self._client.api.import_image_from_file(str(archive), repository=image, changes=['CMD ["python3"]'])
         return image
 
     def _scratch(self) -> dict[str, str]:
-        """Where root has the files laid out, so that a killed call's are found; others need what all may read."""
+        """Root makes the files in our folder, which is cleared after a crash; others need a folder that all can read."""
         return {"TMPDIR": str(self._folder.resolve())} if os.geteuid() == 0 else {}
 
 
 def _indexes() -> str:
-    """The package indexes that apt uses here: repository, codename, component, origin, one a line."""
+    """The package indexes that apt uses here, each as a line: repository, codename, component, origin."""
     command = [
         "apt-get",
         "indextargets",

@@ -1,7 +1,7 @@
-"""What builds images: BuildKit, by a client of Docker's; it hands a build secrets that stay out of the image.
+"""Building images: with BuildKit, by Docker's client, which can give a build secrets that stay out of the image.
 
-Docker's API knows the older builder only, whose Dockerfiles cannot ask for a secret, or for files that leave no layer.
-Podman's own builder can, by that same API.
+Docker's API has the older builder only. Its Dockerfiles cannot ask for a secret, or for files that leave no layer.
+Podman's own builder can, through the same API.
 """
 
 import os
@@ -21,7 +21,7 @@ from ddlbench.environments.locked import Report
 from ddlbench.errors import DdlbenchError
 
 _STEP = re.compile(r"#\d+ (\[.*\d+/\d+\] .+)")
-BUILDKIT = {"DOCKER_BUILDKIT": "1"}  # what clients before 23 have to be told
+BUILDKIT = {"DOCKER_BUILDKIT": "1"}  # needed by clients before version 23
 _SHOWN_LINES = 12
 _ANSWER_TIMEOUT_S = 20.0
 HOW_TO_GET_IT = (
@@ -32,9 +32,14 @@ HOW_TO_GET_IT = (
 
 @dataclass(frozen=True)
 class Build:
-    """An image to be built of `context`/Dockerfile.
+    """An image to be built.
 
-    arguments: the values of the Dockerfile's ARGs. network: `none`, or None for the engine's own.
+    Attributes:
+        context: the folder with the Dockerfile and all that it copies.
+        tag: the image's name.
+        arguments: the values of the Dockerfile's ARGs.
+        labels: of the image.
+        network: `none`, or None: the engine's default network.
     """
 
     context: Path
@@ -45,12 +50,22 @@ class Build:
 
 
 def build(engine: Engine, wanted: Build, *, report: Report, timeout_s: float = TIMEOUT_S) -> str:
-    """Have the engine build an image; returns its id. The build dies with us. report: told each step.
+    """Build an image in the engine. The build ends when we end.
 
-    Raises DdlbenchError with the last lines of the output where it fails.
+    Args:
+        engine: where it is built.
+        wanted: what is built.
+        report: is called with each step.
+        timeout_s: how long it may take.
+
+    Returns:
+        The image's id.
+
+    Raises:
+        DdlbenchError: it failed or took too long; with the last lines of the output.
     """
-    by = _by_the_api if engine.is_podman else _by_a_client
-    by(engine, wanted, lambda step: report(f"{wanted.tag}: {step}"), timeout_s)
+    build_image = _build_by_api if engine.is_podman else _build_by_client
+    build_image(engine, wanted, lambda step: report(f"{wanted.tag}: {step}"), timeout_s)
     built = image_id(engine, wanted.tag)
     if built is None:
         raise DdlbenchError(f"the image {wanted.tag} was built, and is not in the engine at {engine.address}")
@@ -58,7 +73,7 @@ def build(engine: Engine, wanted: Build, *, report: Report, timeout_s: float = T
 
 
 def build_argv(program: str, wanted: Build) -> list[str]:
-    """The argv of a build by a client of Docker's."""
+    """The argv of a build; program is the path of Docker's client."""
     return [
         *(program, "build", "--progress", "plain", "--tag", wanted.tag),
         *(("--network", wanted.network) if wanted.network else ()),
@@ -68,7 +83,7 @@ def build_argv(program: str, wanted: Build) -> list[str]:
     ]
 
 
-def _by_a_client(engine: Engine, wanted: Build, report: Report, timeout_s: float) -> None:
+def _build_by_client(engine: Engine, wanted: Build, report: Report, timeout_s: float) -> None:
     def on_line(line: str) -> None:
         if step := _STEP.match(line):
             report(step[1])
@@ -79,7 +94,11 @@ def _by_a_client(engine: Engine, wanted: Build, report: Report, timeout_s: float
 
 
 def program() -> str:
-    """The first `docker` on PATH that can use BuildKit. Raises DdlbenchError, with how to get one, where none can."""
+    """The first `docker` on the PATH that can use BuildKit.
+
+    Raises:
+        DdlbenchError: there is none; with how to get one.
+    """
     for folder in os.get_exec_path():
         found = shutil.which("docker", path=folder)
         if found and "--secret" in _help(found):
@@ -101,10 +120,10 @@ def _help(program: str) -> str:
         return ""
 
 
-def _by_the_api(engine: Engine, wanted: Build, report: Report, timeout_s: float) -> None:
+def _build_by_api(engine: Engine, wanted: Build, report: Report, timeout_s: float) -> None:
     deadline = monotonic() + timeout_s
     last: deque[str] = deque(maxlen=_SHOWN_LINES)
-    for said in engine.api.build(
+    for message in engine.api.build(
         path=str(wanted.context),
         tag=wanted.tag,
         buildargs=dict(wanted.arguments),
@@ -114,13 +133,13 @@ def _by_the_api(engine: Engine, wanted: Build, report: Report, timeout_s: float)
         forcerm=True,
         decode=True,
     ):
-        words = str(said.get("stream", "")).strip()
-        last.extend(words.splitlines())
-        if words.lower().startswith("step "):
-            report(words.splitlines()[0])
-        if error := said.get("error"):
-            told = "\n  ".join([*last, str(error).strip()])
-            raise DdlbenchError(f"the image {wanted.tag} could not be made:\n  {told}")
+        text = str(message.get("stream", "")).strip()
+        last.extend(text.splitlines())
+        if text.lower().startswith("step "):
+            report(text.splitlines()[0])
+        if error := message.get("error"):
+            lines = "\n  ".join([*last, str(error).strip()])
+            raise DdlbenchError(f"the image {wanted.tag} could not be made:\n  {lines}")
         if monotonic() > deadline:
             raise DdlbenchError(
                 f"the image {wanted.tag} could not be made in {timeout_s:g} s, which is too long"

@@ -1,4 +1,4 @@
-"""What a container of workers gets of the machine, whichever runtime makes it: as little as its work needs."""
+"""What a container of workers gets of the machine, in every runtime: as little as its work needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +8,13 @@ from ddlbench.system.package import package_root
 
 @dataclass(frozen=True)
 class Needs:
-    """Folders by their own paths, environment variables, and whether the GPUs.
+    """What a container needs of the machine.
 
-    readable, writable: absolute paths; our package is always readable.
+    Attributes:
+        readable: absolute paths of folders, which have the same paths inside; our package is always readable.
+        writable: the same, for folders that it may write to.
+        variables: environment variables.
+        gpus: whether it needs the GPUs.
     """
 
     readable: tuple[str, ...]
@@ -20,12 +24,12 @@ class Needs:
 
     @property
     def folders(self) -> dict[str, str]:
-        """Each folder, and `ro` or `rw`."""
+        """{path of a folder: `ro` or `rw`}."""
         readable = dict.fromkeys((package_root(), *self.readable), "ro")
         return readable | dict.fromkeys(self.writable, "rw")
 
 
 def variables_inside(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables of workers without those that name what the machine has and a container has not."""
+    """The environment variables of workers, without those that name folders of the machine."""
     of_the_machine = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
     return {name: value for name, value in variables.items() if name not in of_the_machine}

@@ -1,8 +1,8 @@
-"""The command of workers in a Docker container that joins an emulated host.
+"""The command line of workers in a Docker container that joins an emulated host.
 
-No capability is needed, and none is given. The OCI runtime `ddlbench` (containers/oci_runtime.py, which the daemon must
-know) has the container join the host's network and the sandbox's process namespace: its processes die with the sandbox,
-by `kill -9` of the driver too, and have the same ids there as the supervisor sees.
+The container needs no capability and gets none. The OCI runtime `ddlbench` (containers/oci_runtime.py, which the daemon
+must know) makes it join the host's network namespace and the sandbox's process namespace. So its processes end with the
+sandbox, even if the driver is killed by `kill -9`, and have the same ids there as the supervisor sees.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,25 +17,43 @@ _OF_ITS_CLIENT = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG")
 
 
 @dataclass(frozen=True)
-class Joined:
-    """The namespaces that a container joins, as paths that the daemon finds, and the user that it works for."""
+class JoinedNamespaces:
+    """The namespaces that a container joins, and the user that it works for.
+
+    Attributes:
+        network: the path of the host's network namespace, as the daemon sees it.
+        processes: the path of the sandbox's process namespace, as the daemon sees it.
+        user: the ids of user and group, as the daemon numbers them.
+    """
 
     network: str
     processes: str
-    user: tuple[int, int]  # as the daemon numbers users and groups
+    user: tuple[int, int]
 
 
 def docker_argv(
-    image: str, command: Sequence[str], needs: Needs, joined: Joined, *, run: str, shared_memory_bytes: int
+    image: str,
+    command: Sequence[str],
+    needs: Needs,
+    joined: JoinedNamespaces,
+    *,
+    run: str,
+    shared_memory_bytes: int,
 ) -> list[str]:
-    """The argv of a container that runs `command` with our standard input and output, and is removed when it ends.
+    """The argv of a container that uses our standard input and output, and is removed when it ends.
 
-    image: its id, which is never pulled. run: the run's id, for the label. Files are written as the user's own.
+    Args:
+        image: the image's id; it is never pulled.
+        command: the argv inside.
+        needs: what the container gets of the machine.
+        joined: the namespaces that it joins; files that it writes belong to this user.
+        run: the run's id, for the label.
+        shared_memory_bytes: the size of its /dev/shm.
     """
     joining = ("--runtime", OCI_RUNTIME, "--network", "host")
     return [
         "docker",
-        *run_words(
+        *run_arguments(
             image,
             command,
             needs,
@@ -49,7 +67,7 @@ def docker_argv(
     ]
 
 
-def run_words(
+def run_arguments(
     image: str,
     command: Sequence[str],
     needs: Needs,
@@ -61,9 +79,18 @@ def run_words(
     run: str,
     shared_memory_bytes: int,
 ) -> list[str]:
-    """What a client of Docker or of Podman is told, after its name: to run `command` with no more than it needs.
+    """The arguments of Docker's or Podman's client that run a container with no more than it needs.
 
-    joining, gpus: the engine's own options that join the host's namespaces, and that give the GPUs if they are needed.
+    Args:
+        image: as of `docker_argv`.
+        command: as of `docker_argv`.
+        needs: as of `docker_argv`.
+        joining: the engine's options that join the host's namespaces.
+        gpus: the engine's options that give the GPUs, if they are needed.
+        variables: the environment variables inside.
+        user: the ids of user and group, as the engine numbers them.
+        run: as of `docker_argv`.
+        shared_memory_bytes: as of `docker_argv`.
     """
     inside = {**variables, "HOME": "/tmp"}
     return [
@@ -80,7 +107,15 @@ def run_words(
 
 
 def published_argv(image: str, command: Sequence[str], needs: Needs, *, run: str, port: int) -> list[str]:
-    """The argv of a container on Docker's own bridge, whose NAT publishes `port` as the same one of the loopback."""
+    """The argv of a container on Docker's own bridge.
+
+    Args:
+        image: as of `docker_argv`.
+        command: as of `docker_argv`.
+        needs: as of `docker_argv`.
+        run: as of `docker_argv`.
+        port: the port inside that the bridge's NAT publishes as the same port of the loopback interface.
+    """
     return [
         *("docker", "run", "--rm", "--pull", "never", "--label", f"{LABEL}={run}"),
         *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"),
@@ -93,6 +128,11 @@ def published_argv(image: str, command: Sequence[str], needs: Needs, *, run: str
 
 
 def client_environment(inherited: Mapping[str, str], address: str) -> dict[str, str]:
-    """The environment variables of a client, Docker's or Podman's, of the engine at that address."""
+    """The environment variables of Docker's or Podman's client.
+
+    Args:
+        inherited: our own variables, of which a few are kept.
+        address: of the engine, for instance unix:///var/run/docker.sock.
+    """
     kept = {name: value for name, value in inherited.items() if name in _OF_ITS_CLIENT}
     return kept | {"DOCKER_HOST": address, "CONTAINER_HOST": address}

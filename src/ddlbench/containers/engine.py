@@ -1,4 +1,4 @@
-"""The container engine of this machine: Docker's, or Podman's socket that speaks as Docker's does."""
+"""The container engine of this machine: Docker, or Podman, whose socket offers Docker's API."""
 
 import json
 import math
@@ -15,10 +15,10 @@ from requests.exceptions import RequestException
 
 from ddlbench.errors import DdlbenchError
 
-TIMEOUT_S = 3600.0  # without a word from the engine: pip says nothing while it unpacks gigabytes
+TIMEOUT_S = 3600.0  # of silence: pip prints nothing while it unpacks gigabytes
 _REACHED_WITHIN_S = 10
 _ANSWER_TIMEOUT_S = 300
-_ASKED = "ddlbench.asked"  # the label of containers that answer one question
+_QUERY_LABEL = "ddlbench.asked"  # the label of containers that run one short command
 HOW_TO_GET_IT = (
     "On Debian:  sudo apt-get install docker.io  (then  sudo usermod -aG docker $USER  and a new login);  or without "
     "root:  sudo apt-get install podman uidmap && systemctl --user start podman.socket.  Another one's address goes "
@@ -28,9 +28,14 @@ FAILURES = (DockerException, RequestException, OSError)
 
 
 def addresses(variables: Mapping[str, str], uid: int) -> list[str]:
-    """Where an engine may listen: where DOCKER_HOST says and nowhere else, else Docker's sockets, then Podman's."""
-    if told := variables.get("DOCKER_HOST"):
-        return [told]
+    """The addresses where an engine may listen: DOCKER_HOST alone if it is set, else Docker's sockets, then Podman's.
+
+    Args:
+        variables: our environment variables.
+        uid: our user id.
+    """
+    if address := variables.get("DOCKER_HOST"):
+        return [address]
     own = variables.get("XDG_RUNTIME_DIR") or f"/run/user/{uid}"
     return [
         f"unix://{socket}"
@@ -44,39 +49,43 @@ def addresses(variables: Mapping[str, str], uid: int) -> list[str]:
 
 
 class Engine(docker.DockerClient):
-    """An engine that answers, and where."""
+    """An engine that answers, and its address."""
 
     address: str
 
     @property
     def is_podman(self) -> bool:
-        """Whether it is Podman's service."""
+        """Whether it is Podman."""
         return any("Podman" in each["Name"] for each in self.version().get("Components") or ())
 
 
 def connect(*wanted: str, answer_within_s: float = TIMEOUT_S) -> Engine:
-    """The first engine that answers, of the `wanted` addresses if any are given.
+    """Connect to the first engine that answers.
 
-    answer_within_s: how long it may take over anything that it is asked later.
-    Raises DdlbenchError, with how to get one, where none does.
+    Args:
+        *wanted: addresses to try; none: those of `addresses`.
+        answer_within_s: how long the engine may take for each later request.
+
+    Raises:
+        DdlbenchError: none answers; with the reason for each address, and how to get an engine.
     """
-    told = []
+    reasons = []
     for address in wanted or addresses(os.environ, os.getuid()):
         socket = Path(address.removeprefix("unix://"))
         if address.startswith("unix://") and not _exists(socket):
-            told.append(f"there is no {socket}")
+            reasons.append(f"there is no {socket}")
         elif address.startswith("unix://") and not os.access(socket, os.R_OK | os.W_OK):
-            told.append(f"this user may not use {socket}")
+            reasons.append(f"this user may not use {socket}")
         else:
             try:
                 return _answering(address, answer_within_s)
             except FAILURES as error:
-                told.append(f"{address} does not answer ({_short(error)})")
-    raise DdlbenchError(f"no container engine: {'; '.join(told)}. {HOW_TO_GET_IT}")
+                reasons.append(f"{address} does not answer ({_short(error)})")
+    raise DdlbenchError(f"no container engine: {'; '.join(reasons)}. {HOW_TO_GET_IT}")
 
 
 def _exists(socket: Path) -> bool:
-    """Whether there is such a socket; one in a folder that is closed to this user is there."""
+    """Whether there is such a socket; one in a folder that this user may not read counts as there."""
     try:
         return socket.exists()
     except PermissionError:
@@ -84,7 +93,7 @@ def _exists(socket: Path) -> bool:
 
 
 def _answering(address: str, answer_within_s: float) -> Engine:
-    """The engine at an address, which has just answered; later answers may take longer."""
+    """Connect to the engine at an address. It must answer soon; later answers may take longer."""
     variables = {**os.environ, "DOCKER_HOST": address}
     reached_within_s = min(_REACHED_WITHIN_S, math.ceil(answer_within_s))
     docker.from_env(timeout=reached_within_s, environment=variables).close()  # asks for the engine's version
@@ -94,19 +103,27 @@ def _answering(address: str, answer_within_s: float) -> Engine:
 
 
 def image_id(client: docker.DockerClient, image: str) -> str | None:
-    """The id of the image of that name or id; None where the engine has none such."""
+    """The id of an image, by its name or id; None if the engine does not have it."""
     try:
         return str(client.images.get(image).id)
     except ImageNotFound:
         return None
 
 
-def answer(client: docker.DockerClient, image: str, command: Sequence[str]) -> Any:
-    """The JSON that a command prints in a container of that image, which has no network and no rights.
+def json_output(client: docker.DockerClient, image: str, command: Sequence[str]) -> Any:
+    """Run a command in a container without network and rights, and read the JSON that it prints.
 
-    Raises DdlbenchError where it fails.
+    Args:
+        client: the engine.
+        image: the image of the container.
+        command: the argv inside.
+
+    Raises:
+        DdlbenchError: the command failed; with what it printed.
     """
-    client.containers.prune(filters={"label": _ASKED, "until": "1h"})  # of a call that was killed
+    client.containers.prune(
+        filters={"label": _QUERY_LABEL, "until": "1h"}
+    )  # left by a process that was killed
     container = client.containers.create(
         image,
         list(command),
@@ -114,26 +131,31 @@ def answer(client: docker.DockerClient, image: str, command: Sequence[str]) -> A
         network_mode="none",
         cap_drop=["ALL"],
         read_only=True,
-        labels={_ASKED: ""},
+        labels={_QUERY_LABEL: ""},
     )
     try:
         container.start()
         status = container.wait(timeout=_ANSWER_TIMEOUT_S)["StatusCode"]
-        said = container.logs(stdout=True, stderr=False)
+        output = container.logs(stdout=True, stderr=False)
         if status == 0:
-            return json.loads(said)
-        words = container.logs(stdout=False, stderr=True).decode(errors="replace").strip()
+            return json.loads(output)
+        errors = container.logs(stdout=False, stderr=True).decode(errors="replace").strip()
         raise DdlbenchError(
-            f"{image}: {command[0]} ended with status {status} in it: {words[-500:] or 'it says nothing'}"
+            f"{image}: {command[0]} ended with status {status} in it: {errors[-500:] or 'it printed nothing'}"
         )
     finally:
         container.remove(force=True)
 
 
-def keep_only(client: docker.DockerClient, image: str, label: str) -> None:
-    """Remove what has this label beside `image`: images that it replaces, and what was left of a build.
+def remove_replaced(client: docker.DockerClient, image: str, label: str) -> None:
+    """Remove all images with a label except one: images that it replaces, and remains of a build.
 
-    What a container still uses stays, and goes the next time. Podman puts a registry before the names of all images.
+    An image that a container still uses stays, and is removed the next time.
+
+    Args:
+        client: the engine.
+        image: the image that stays; Podman puts a registry before its name.
+        label: `key=value`.
     """
     client.images.prune(filters={"dangling": True, "label": label})
     for each in client.images.list(filters={"label": label}):

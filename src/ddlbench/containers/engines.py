@@ -1,6 +1,6 @@
-"""The runtimes of this machine: whether Docker and Apptainer can start workers here, and what to do if not.
+"""The container runtimes of this machine: whether Docker and Apptainer can start workers here, and what to do if not.
 
-Docker's own package takes a third of a second to import: only runs in containers pay for it.
+Importing Docker's package takes a third of a second, so functions import it only when they need it.
 """
 
 import json
@@ -28,7 +28,15 @@ _ABANDONED = "1h"
 
 
 def describe_or_record(runtime: str, output: Path | str) -> str | None:
-    """Write down what the runtime is on this machine, or why it cannot be used; returns that, or None."""
+    """Write the description of a runtime on this machine, or the reason why it cannot be used.
+
+    Args:
+        runtime: `docker` or `apptainer`.
+        output: the file to write.
+
+    Returns:
+        The reason; None if the runtime can be used.
+    """
     try:
         found: dict[str, Any] = describe(runtime)
         failure = None
@@ -40,18 +48,35 @@ def describe_or_record(runtime: str, output: Path | str) -> str | None:
 
 
 def describe(runtime: str, *, patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str, Any]:
-    """{name, version} of a runtime. Raises DdlbenchError, with what to do, where it cannot start workers here."""
-    return _QUESTIONS[runtime](patience_s)
+    """Describe a runtime of this machine.
+
+    Args:
+        runtime: `docker` or `apptainer`.
+        patience_s: how long it may take to answer.
+
+    Returns:
+        The content of an `Engine` (`environments.runtime_environment`).
+
+    Raises:
+        DdlbenchError: it cannot start workers here; with what to do about it.
+    """
+    return _DESCRIBE[runtime](patience_s)
 
 
 def check(environments: Mapping[str, RuntimeEnvironment]) -> None:
-    """Raise DdlbenchError where a runtime or what it starts is gone or damaged since it was described.
+    """Check that runtimes and their images are still as they were described.
 
-    environments: what workers are to run in, by runtime. A runtime that does not answer any more is asked anew by the
-    next start, which goes on without it. Containers that a daemon's death has left behind are removed. A SIF that this
-    user cannot mount is unpacked.
+    The description of a runtime that does not answer any more is removed; the next start describes it again, and goes
+    on without it if it cannot be used. Containers that a dead daemon has left behind are removed. A SIF that this user
+    cannot mount is unpacked.
+
+    Args:
+        environments: what workers are to run in, by runtime.
+
+    Raises:
+        DdlbenchError: a runtime does not answer, or an image is missing or damaged.
     """
-    for runtime in environments.keys() & _QUESTIONS.keys():
+    for runtime in environments.keys() & _DESCRIBE.keys():
         try:
             describe(runtime)
         except DdlbenchError:
@@ -81,7 +106,7 @@ def _check_image(docker: RuntimeEnvironment) -> None:
 
 
 def why_no_bridge() -> str | None:
-    """Why Docker's own bridge cannot be probed here, None where it can."""
+    """Why Docker's own bridge cannot be measured here; None if it can."""
     from ddlbench.containers import engine
 
     with closing(engine.connect()) as client:
@@ -104,7 +129,7 @@ def _docker(patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str, Any]:
             address, info, podman = client.address, client.info(), client.is_podman
     except engine.FAILURES as error:
         raise DdlbenchError(f"the container engine does not answer any more: {error}") from None
-    options = info.get("SecurityOptions") or ()  # Docker says it there, Podman by a word of its own
+    options = info.get("SecurityOptions") or ()  # Docker lists it there, Podman has a key for it
     rootless = bool(info.get("Rootless")) or any("rootless" in option for option in options)
     if podman:
         _check_podman(address, rootless=rootless, patience_s=patience_s)
@@ -137,7 +162,7 @@ def _check_docker(info: Mapping[str, Any], *, rootless: bool) -> None:
 
 
 def _check_podman(address: str, *, rootless: bool, patience_s: float) -> None:
-    """Podman's workers are started by its own client, and without root in the user namespace of its containers."""
+    """Check that Podman's client is here and, without root, that a sandbox can be made in its user namespace."""
     if shutil.which("podman") is None:
         raise DdlbenchError(f"{address} is Podman's, whose program podman is not on the PATH")
     if not rootless:
@@ -176,4 +201,4 @@ def _apptainer(patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str, Any]:
     }
 
 
-_QUESTIONS = {"docker": _docker, "apptainer": _apptainer}
+_DESCRIBE = {"docker": _docker, "apptainer": _apptainer}

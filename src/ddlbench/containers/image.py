@@ -1,7 +1,8 @@
-"""A framework's image: its Dockerfile, and the very packages that its bare environment is made of.
+"""A framework's image, made of its Dockerfile and exactly the packages of its bare environment.
 
-The packages are collected outside, by the hashes of their lock, and what is built from its source is built outside too,
-so that the build needs no network, no certificate and no compiler. `docker.json`, written last, says what came out.
+The packages are downloaded outside of the build, by the hashes of their lock, and what is built from its source is
+built outside too. So the build needs no network, no certificate and no compiler. `docker.json`, written last,
+describes the image.
 """
 
 import os
@@ -14,7 +15,7 @@ from typing import Any
 import docker
 
 from ddlbench.containers import engine
-from ddlbench.containers.base_image import OF_PACKAGES
+from ddlbench.containers.base_image import DEBIAN_PACKAGES
 from ddlbench.containers.builder import Build, build
 from ddlbench.environments.environment import LIST_PACKAGES, TIMEOUT_S, packages
 from ddlbench.environments.failed_environments import read_description
@@ -24,8 +25,8 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file, sha256_json
 
 PYTHON = "/opt/ddlbench/bin/python"
-BUILT = "built.txt"  # the requirements of what was built outside, with the wheel's hash
-_BUILD = "ddlbench.build"  # the label of all that was built for one folder of one checkout
+BUILT = "built.txt"  # the requirements of what was built from its source, with the wheel's hash
+_BUILD = "ddlbench.build"  # the label of all images that were built for one folder of one checkout
 
 
 def make_image(
@@ -38,14 +39,24 @@ def make_image(
     report: Report,
     timeout_s: float = TIMEOUT_S,
 ) -> dict[str, Any]:
-    """Build the image of a framework, unless the engine has one of the same making; returns its description.
+    """Build the image of a framework, unless the engine has one that was made from the same files.
 
-    base: the description of the image that it begins with. bare: that of its bare environment, which what has
-    to be built is built against. folder: one to work in, which the caller removes.
-    The description has name, runtime (docker), image, image_id, base, base_id, python (inside), python_version,
-    packages ({name: version}, as found inside), requirements and their sha256, recipe_sha256 where something was built,
-    size_bytes, and sha256, which stands for all that may change a measurement.
-    Raises DdlbenchError where a step fails.
+    Args:
+        dockerfile: the Dockerfile; its folder has the name of the image.
+        requirements: the lock file.
+        base: the description of the image that it begins with.
+        bare: the description of its bare environment, if something is built from its source against it.
+        folder: a folder to work in, which the caller removes.
+        report: is called with lines about the progress.
+        timeout_s: of each step.
+
+    Returns:
+        The description: name, runtime (docker), image, image_id, base, base_id, python (path inside), python_version,
+        packages ({name: version}, as found inside), requirements and their sha256, recipe_sha256 if something was
+        built, size_bytes, and sha256, the hash of all that may change a measurement.
+
+    Raises:
+        DdlbenchError: a step failed.
     """
     name = dockerfile.parent.name
     started = monotonic()
@@ -75,14 +86,14 @@ def make_image(
             "PIP_NO_INDEX": "1",
         }
         labels = {_BUILD: label, "org.opencontainers.image.base.name": base_image["image"]}
-        # an image of a registry may lack a library of the system's, which the Dockerfile then installs
-        network = "none" if base_image["base"] == OF_PACKAGES else None
+        # an image from a registry may lack a library, which the Dockerfile then installs over the network
+        network = "none" if base_image["base"] == DEBIAN_PACKAGES else None
         try:
             build(
                 client, Build(context, image, arguments, labels, network), report=report, timeout_s=timeout_s
             )
         finally:
-            engine.keep_only(client, image, f"{_BUILD}={label}")
+            engine.remove_replaced(client, image, f"{_BUILD}={label}")
     found = _found(client, image)
     image_description = {
         "name": name,
@@ -102,7 +113,7 @@ def make_image(
 
 
 def is_there(image_id: str, client: docker.DockerClient) -> bool:
-    """Whether the engine has the image of this id."""
+    """Whether the engine has an image."""
     return engine.image_id(client, image_id) is not None
 
 
@@ -114,7 +125,7 @@ def _context(
     report: Report,
     timeout_s: float,
 ) -> Path:
-    """A folder with all that the build needs: the Dockerfile, the requirements and their packages."""
+    """Make a folder with all that the build needs: the Dockerfile, the requirements and their packages."""
     what = f"the packages of image {dockerfile.parent.name}"
     version = ".".join(base["python_version"].split(".")[:2])
     if not (python := find_interpreter(version)):
@@ -135,7 +146,7 @@ def _context(
 def _add_built(
     recipe: Recipe, bare: Mapping[str, Any], context: Path, report: Report, timeout_s: float
 ) -> None:
-    """Put what is built from its source beside the packages: the wheel that the bare environment has."""
+    """Add the wheel that is built from its source to the packages; the bare environment has the same wheel."""
     if "python" not in bare:
         raise DdlbenchError(f"{recipe.name} is built in its bare environment, which there is none of")
     python = Path(bare["python"])
@@ -148,8 +159,8 @@ def _add_built(
 
 
 def _found(client: docker.DockerClient, image: str) -> dict[str, Any]:
-    """What is inside an image, asked there, and what the engine says of it."""
-    inside = engine.answer(client, image, [PYTHON, "-I", "-c", LIST_PACKAGES])
+    """The part of the description that is found inside the image, and its id and size."""
+    inside = engine.json_output(client, image, [PYTHON, "-I", "-c", LIST_PACKAGES])
     found = client.images.get(image)
     return {
         "image_id": found.id,

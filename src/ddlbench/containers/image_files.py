@@ -1,6 +1,6 @@
-"""The files that describe images: written when an image is whole, or with why it could not be made; kept true.
+"""The files that describe images: each is written when its image is complete, or with why it could not be made.
 
-An image lies in a container engine, out of sight of Snakemake. So each start asks whether what is described is there.
+An image is in a container engine, where Snakemake does not see it. So each start checks that what is described exists.
 """
 
 import json
@@ -33,10 +33,19 @@ def write_description(
     inputs: Mapping[str, Path | str | list[str]],
     parameters: Mapping[str, Any],
 ) -> str | None:
-    """Write what `make` says of the image that it makes, or why it cannot, and the sidecar. Returns that, or None.
+    """Make an image, and write its description and sidecar; if that fails, write the reason in their place.
 
-    make: is given a `folder` to work in, which goes afterwards, or before the next time, and whom to `say` to how far
-    it is. log: what it says, and why it failed, goes here too.
+    Args:
+        output: the file of the description.
+        make: makes the image and returns its description. It is called with a `folder` to work in, which is removed
+            afterwards, and with `report`, a function for lines about the progress.
+        log: a file to which the progress and the reason of a failure are appended.
+        made_by: of the sidecar: the rule.
+        inputs: of the sidecar.
+        parameters: of the sidecar.
+
+    Returns:
+        The reason; None if the image was made.
     """
     die_with_parent()
     started = datetime.now(UTC)
@@ -59,45 +68,52 @@ def write_description(
     return failure
 
 
-def _report(log: Path, words: str) -> None:
-    """Tell how far it is, now and in the log."""
-    print(words, file=sys.stderr, flush=True)
+def _report(log: Path, text: str) -> None:
+    """Print a line about the progress, and append it to the log."""
+    print(text, file=sys.stderr, flush=True)
     with log.open("a") as file:
-        file.write(f"{words}\n")
+        file.write(f"{text}\n")
 
 
 def forget_vanished(folder: Path = FOLDER) -> list[str]:
-    """Have images made again that are described below `folder` and not there any more, or damaged; says which."""
-    told = []
+    """Remove the descriptions of images that are missing or damaged, so that these are made again.
+
+    Args:
+        folder: where the descriptions are.
+
+    Returns:
+        A line for each such image.
+    """
+    lines = []
     images = _descriptions(folder, "docker")
     if images:
         try:
             client = engine.connect()
-        except DdlbenchError:  # who needs an image is told so
+        except DdlbenchError:  # whatever needs an image reports that itself
             images = {}
     for stamp, described in images.items():
         if not is_there(described["image_id"], client):
-            told.append(f"{described['image']} is not in the container engine any more; making it again")
+            lines.append(f"{described['image']} is not in the container engine any more; making it again")
             stamp.unlink(missing_ok=True)
     for stamp, described in _descriptions(folder, "apptainer").items():
         try:
             if not is_untouched(described):
                 check_sif(Path(described["sif"]), described["sif_sha256"])
         except DdlbenchError as error:
-            told.append(str(error))
+            lines.append(str(error))
             stamp.unlink(missing_ok=True)
-    return told
+    return lines
 
 
 def _descriptions(folder: Path, runtime: str) -> dict[Path, dict[str, Any]]:
-    """The descriptions of images that were made; what cannot be read is no description."""
+    """The descriptions of images that were made; files that cannot be read are removed."""
     found = {}
     for stamp in sorted(folder.glob(f"*/{runtime}.json")):
         try:
-            said = json.loads(stamp.read_text())
+            content = json.loads(stamp.read_text())
         except (OSError, ValueError):
             stamp.unlink(missing_ok=True)
             continue
-        if "failure" not in said:
-            found[stamp] = said
+        if "failure" not in content:
+            found[stamp] = content
     return found

@@ -1,29 +1,35 @@
-"""The command of workers in a container of Podman, which answers as a Docker engine and needs no OCI runtime of ours.
+"""The command line of workers in a container of Podman, which offers Docker's API and needs no OCI runtime of ours.
 
-Podman joins namespaces by their paths. Its client looks for these paths too; so the client sees the /proc around the
-sandbox, which lies below the sandbox's own. Podman without root has rights over the namespaces of its own user
-namespace alone; so the sandbox of its workers is made in there.
+Podman joins namespaces by their paths. Its client looks for these paths too. So the client must see the /proc outside
+of the sandbox, which the sandbox's own /proc covers. Podman without root has rights over namespaces in its own user
+namespace only. So the sandbox of its workers is made in there.
 """
 
 from collections.abc import Mapping, Sequence
 
 from ddlbench.containers.container import Needs
-from ddlbench.containers.docker import Joined, run_words
+from ddlbench.containers.docker import JoinedNamespaces, run_arguments
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 
-OWNER = (0, 0)  # how Podman without root numbers the user whose it is
-# `podman unshare` ends without ending what it has started
+OWNER = (0, 0)  # the ids of its own user and group in Podman without root
+# `podman unshare` may end before the processes that it started; setpriv makes them end with it
 PODMANS_USER_NAMESPACE = ("podman", "unshare", "setpriv", "--pdeathsig", "KILL", "--")
-_WITH_THE_OUTER_PROCESSES = ("unshare", "--mount", "--", "sh", "-c", 'umount /proc && exec "$0" "$@"')
+_WITH_OUTER_PROC = ("unshare", "--mount", "--", "sh", "-c", 'umount /proc && exec "$0" "$@"')
 
 
 def podman_argv(
-    image: str, command: Sequence[str], needs: Needs, joined: Joined, *, run: str, shared_memory_bytes: int
+    image: str,
+    command: Sequence[str],
+    needs: Needs,
+    joined: JoinedNamespaces,
+    *,
+    run: str,
+    shared_memory_bytes: int,
 ) -> list[str]:
-    """The argv of a container, as `docker_argv`; to be called in a sandbox."""
+    """The argv of a container; it must be run in a sandbox. The arguments are those of `docker_argv`."""
     return [
-        *(*_WITH_THE_OUTER_PROCESSES, "podman", "--remote"),
-        *run_words(
+        *(*_WITH_OUTER_PROC, "podman", "--remote"),
+        *run_arguments(
             image,
             command,
             needs,
@@ -38,9 +44,13 @@ def podman_argv(
 
 
 def user_namespace(environments: Mapping[str, RuntimeEnvironment]) -> tuple[str, ...]:
-    """The words before a command that make it start in the user namespace that its workers' engine needs; often none.
+    """The beginning of an argv that starts a command in the user namespace that the workers' engine needs.
 
-    environments: descriptions of what workers run in, by runtime.
+    Args:
+        environments: what workers run in, by runtime.
+
+    Returns:
+        Words to put before a command; none unless the engine is Podman without root.
     """
     docker = environments.get("docker")
     return PODMANS_USER_NAMESPACE if docker and docker.engine and docker.engine.rootless else ()

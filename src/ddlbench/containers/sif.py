@@ -1,4 +1,4 @@
-"""A framework's image for Apptainer: one file (SIF), made of the very image that the container engine has."""
+"""A framework's image for Apptainer: one file (SIF), made from the image that the container engine has."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from ddlbench.containers import engine
-from ddlbench.containers.unpacked import can_mount, lay_out, remove_unpacked, tree_of
+from ddlbench.containers.unpacked import can_mount, remove_unpacked, unpack_into, unpacked_folder
 from ddlbench.environments.commands import in_process_namespace, run_command
 from ddlbench.environments.environment import LIST_PACKAGES
 from ddlbench.environments.failed_environments import read_description
@@ -28,11 +28,20 @@ HOW_TO_GET_IT = (
 
 
 def make_sif(docker: Path, sif: Path, *, folder: Path, report: Report) -> dict[str, Any]:
-    """Make the file `sif` of the image that `docker` (docker.json) describes; returns the SIF's description.
+    """Make a SIF from an image of the container engine.
 
-    folder: one to work in, which the caller removes. The description has the image's keys, with runtime (apptainer),
-    sif (the file), sif_sha256, sif_mtime_ns and size_bytes. Its sha256 is that of the same files in a SIF.
-    Raises DdlbenchError where Apptainer is missing, or a step fails.
+    Args:
+        docker: the file that describes the image (docker.json).
+        sif: the file to make.
+        folder: a folder to work in, which the caller removes.
+        report: is called with lines about the progress.
+
+    Returns:
+        The description: the image's keys, with runtime (apptainer), sif (the file), sif_sha256, sif_mtime_ns and
+        size_bytes. Its sha256 differs from the image's.
+
+    Raises:
+        DdlbenchError: Apptainer is missing, or a step failed.
     """
     docker_image = read_description(docker)
     program = apptainer()
@@ -50,10 +59,10 @@ def make_sif(docker: Path, sif: Path, *, folder: Path, report: Report) -> dict[s
     except DdlbenchError as error:
         if "mksquashfs" not in str(error) and "unknown flag" not in str(error):
             raise
-        report(f"SIF {name}: without zstd, which this mksquashfs has not")
+        report(f"SIF {name}: without zstd, which this mksquashfs does not have")
         argv = in_process_namespace(sif_argv(program, made, archive, compression=""))
         run_command(argv, f"SIF {name}", timeout_s=TIMEOUT_S, variables=variables)
-    asked = made if can_mount() else lay_out(made, folder / "unpacked", program)
+    asked = made if can_mount() else unpack_into(made, folder / "unpacked", program)
     inside = _ask(program, asked, docker_image["python"], variables)
     if inside != {"python": docker_image["python_version"], "packages": docker_image["packages"]}:
         raise DdlbenchError(
@@ -71,13 +80,21 @@ def make_sif(docker: Path, sif: Path, *, folder: Path, report: Report) -> dict[s
         "sha256": sha256_json([docker_image["sha256"], "sif"]),
     }
     if asked != made:
-        os.replace(asked, tree_of(sif, str(made_of_it["sif_sha256"])))
+        os.replace(asked, unpacked_folder(sif, str(made_of_it["sif_sha256"])))
     report(f"SIF {name}: {made_of_it['size_bytes'] / 1e6:.0f} MB in {monotonic() - started:.0f} s")
     return made_of_it
 
 
 def check_sif(sif: Path, sha256: str) -> None:
-    """Raise DdlbenchError, naming the SIF, where it is missing or has another checksum than its description says."""
+    """Check a SIF against its description.
+
+    Args:
+        sif: the file.
+        sha256: the checksum in its description.
+
+    Raises:
+        DdlbenchError: the file is missing or has another checksum.
+    """
     if not sif.is_file():
         raise DdlbenchError(f"{sif} is missing; it is made anew by the next start")
     if sha256_file(sif) != sha256:
@@ -87,7 +104,7 @@ def check_sif(sif: Path, sha256: str) -> None:
 
 
 def is_untouched(image: Mapping[str, Any]) -> bool:
-    """Whether the SIF has the size and the time of change that it was made with; if not, its checksum decides."""
+    """Whether a SIF has the size and modification time of its description; if not, its checksum must be compared."""
     try:
         now = Path(image["sif"]).stat()
     except FileNotFoundError:
@@ -96,16 +113,20 @@ def is_untouched(image: Mapping[str, Any]) -> bool:
 
 
 def apptainer() -> str:
-    """The program that runs SIFs. Raises DdlbenchError, with how to get it, where there is none."""
+    """The path of Apptainer's or Singularity's program.
+
+    Raises:
+        DdlbenchError: there is none; with how to get it.
+    """
     if not (found := shutil.which("apptainer") or shutil.which("singularity")):
         raise DdlbenchError(HOW_TO_GET_IT)
     return found
 
 
 def apptainer_variables(inherited: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The environment of an `apptainer build`: nothing is kept outside of `folder`.
+    """The environment variables of an `apptainer build`, which keeps nothing outside of `folder`.
 
-    A root that lacks the right to raise limits cannot pass it on, and Apptainer would try.
+    CAP_SYS_RESOURCE is dropped. A container's root may lack it, and Apptainer would fail when it tries to pass it on.
     """
     own = {"APPTAINER_TMPDIR": str(folder), "APPTAINER_CACHEDIR": str(folder / "cache")}
     as_singularity = {name.replace("APPTAINER", "SINGULARITY"): value for name, value in own.items()}
@@ -113,13 +134,13 @@ def apptainer_variables(inherited: Mapping[str, str], folder: Path) -> dict[str,
 
 
 def sif_argv(program: str, sif: Path, archive: Path, *, compression: str = COMPRESSION) -> list[str]:
-    """The command that makes `sif` of an image that an engine has saved as `archive`."""
+    """The argv that makes a SIF from an image that an engine has saved as an archive."""
     packing = ["--mksquashfs-args", compression] if compression else []
     return [program, "build", "--force", *packing, str(sif), f"docker-archive:{archive}"]
 
 
-def ask_argv(program: str, image: Path, command: list[str]) -> list[str]:
-    """The command that runs another in a SIF or the folder of its files; it sees nothing of this machine."""
+def isolated_argv(program: str, image: Path, command: list[str]) -> list[str]:
+    """The argv that runs a command in a SIF or in the folder of its files; the command sees nothing of this machine."""
     return [program, "exec", "--containall", "--cleanenv", str(image), *command]
 
 
@@ -130,7 +151,7 @@ def _save(image: str, archive: Path) -> None:
 
 
 def _ask(program: str, sif: Path, python: str, variables: Mapping[str, str]) -> Any:
-    command = ask_argv(program, sif, [python, "-I", "-c", LIST_PACKAGES])
+    command = isolated_argv(program, sif, [python, "-I", "-c", LIST_PACKAGES])
     try:
         answer = subprocess.run(
             command, env=variables, capture_output=True, text=True, timeout=_ANSWER_TIMEOUT_S, check=True

@@ -13,9 +13,9 @@ from typing import Self
 
 from ddlbench.containers.apptainer import apptainer_argv, program_environment
 from ddlbench.containers.container import Needs, variables_inside
-from ddlbench.containers.docker import Joined, client_environment, docker_argv
+from ddlbench.containers.docker import JoinedNamespaces, client_environment, docker_argv
 from ddlbench.containers.podman import OWNER, podman_argv
-from ddlbench.containers.unpacked import tree_of
+from ddlbench.containers.unpacked import unpacked_folder
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.fork_starter import ForkServer, namespace_path
 from ddlbench.network.hosts import Host
@@ -128,12 +128,12 @@ def in_container(
         supervisor = f"/proc/{outer_process()}"
         network = f"{supervisor}/ns/net" if namespace is None else f"{supervisor}/fd/{namespace}"
         user = OWNER if engine.rootless else outer_user()
-        joined = Joined(network, f"{supervisor}/ns/pid", user)
+        joined = JoinedNamespaces(network, f"{supervisor}/ns/pid", user)
         argv_of = podman_argv if engine.name == "podman" else docker_argv
         image = environment.image_id or ""
         argv = argv_of(image, command, needs, joined, run=run, shared_memory_bytes=memory_bytes)
         return argv, client_environment(inherited, engine.address)
     sif = environment.sif or ""
-    image = str(tree_of(Path(sif), environment.sif_sha256 or "")) if engine.unpacked else sif
+    image = str(unpacked_folder(Path(sif), environment.sif_sha256 or "")) if engine.unpacked else sif
     argv = apptainer_argv(engine.program, image, command, needs, namespace=namespace_path(namespace))
     return argv, program_environment(engine.program, inherited, needs.variables)

@@ -1,7 +1,7 @@
-"""What a network namespace has counted since it was made: of each interface, and of IP and TCP as a whole.
+"""The counters of a network namespace since it was made: of each interface, and of IP and TCP as a whole.
 
-The kernel's files are opened in the namespace and stay bound to it, so that reading them again takes no detour; what
-has been read can be made sense of later.
+The kernel's files are opened once in the namespace and stay bound to it, so that they can be read again from anywhere.
+What was read can be parsed later.
 """
 
 import os
@@ -13,12 +13,12 @@ from ddlbench.system.namespaces import entered
 
 _MOST_BYTES = 1 << 16
 _ARRIVED = ("InNoECTPkts", "InECT1Pkts", "InECT0Pkts", "InCEPkts")
-IP_HEADER_BYTES = 52  # of a segment of TCP: IPv4 20, TCP 20 and its time stamps 12
+IP_HEADER_BYTES = 52  # of a TCP segment: IPv4 20, TCP 20 and its time stamps 12
 FRAME_HEADER_BYTES = 14 + IP_HEADER_BYTES
 
 
 class Traffic(NamedTuple):
-    """What an interface has counted; some leave the Ethernet header out of the bytes, in some of their modes."""
+    """The counters of an interface. Some drivers leave the Ethernet header out of the bytes, in some of their modes."""
 
     rx_bytes: int
     rx_packets: int
@@ -27,7 +27,7 @@ class Traffic(NamedTuple):
 
 
 class Raw(NamedTuple):
-    """The kernel's files as they were read."""
+    """The contents of the kernel's files in /proc/net."""
 
     dev: bytes
     snmp: bytes
@@ -35,10 +35,10 @@ class Raw(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What a namespace has counted: by interface, and of TCP in all, without what it has sent to itself.
+    """The counters of a namespace: of each interface, and of all TCP traffic without the loopback interface.
 
-    Packets are those on a wire, where an interface may count trains of them; bytes are those of whole frames; the
-    payload is what segments have carried, acknowledgements none.
+    Packets are those on the wire, while an interface may count a train of packets as one. Bytes are those of whole
+    frames. Payload is the data in TCP segments; acknowledgements have none.
     """
 
     interfaces: Mapping[str, Traffic]
@@ -52,7 +52,11 @@ class Counted(NamedTuple):
 
 
 class Counters:
-    """The counters of a namespace (a file descriptor; None: the caller's), to be read as often as one likes."""
+    """The counters of a network namespace, which can be read any number of times.
+
+    Args:
+        namespace: a file descriptor of it; None: the caller's own.
+    """
 
     def __init__(self, namespace: int | None) -> None:
         with ExitStack() as on_error, nullcontext() if namespace is None else entered(namespace):
@@ -63,26 +67,26 @@ class Counters:
             on_error.pop_all()
 
     def read(self) -> Raw:
-        """What the counters are now."""
+        """Read the counters."""
         dev, snmp, netstat = self._files
         lines = part = os.pread(dev, _MOST_BYTES, 0)
-        while part:  # the kernel gives about a page at a time of a file with a line an interface
+        while part:  # of a file with a line for each interface, one read returns about a page
             part = os.pread(dev, _MOST_BYTES, len(lines))
             lines += part
         return Raw(lines, os.pread(snmp, _MOST_BYTES, 0), os.pread(netstat, _MOST_BYTES, 0))
 
     def close(self) -> None:
-        """Let go of the namespace."""
+        """Close the files, so that the namespace may end."""
         for file in self._files:
             os.close(file)
 
 
 def parse(raw: Raw) -> Counted:
-    """The numbers in what was read."""
+    """Parse what `Counters.read` returned."""
     interfaces = dict(_interface(line) for line in raw.dev.splitlines() if b":" in line)
     own = interfaces.get("lo", Traffic(0, 0, 0, 0))
     ip, tcp, more = _row(raw.snmp, b"Ip"), _row(raw.snmp, b"Tcp"), _row(raw.netstat, b"IpExt")
-    trains_sent = ip.get("OutTransmits", ip["OutRequests"])  # as Linux has called it since 6.8, and before
+    trains_sent = ip.get("OutTransmits", ip["OutRequests"])  # its name since Linux 6.8, and before
     sent_payload = more["OutOctets"] - own.tx_bytes - IP_HEADER_BYTES * (trains_sent - own.tx_packets)
     received_payload = more["InOctets"] - own.rx_bytes - IP_HEADER_BYTES * (ip["InReceives"] - own.rx_packets)
     sent = tcp["OutSegs"] + tcp["RetransSegs"] - own.tx_packets
@@ -106,6 +110,6 @@ def _interface(line: bytes) -> tuple[str, Traffic]:
 
 
 def _row(text: bytes, protocol: bytes) -> dict[str, int]:
-    """A protocol's numbers by name, of a file with a line of names and a line of numbers each."""
+    """The counters of a protocol by name; the file has a line of names and a line of numbers for each protocol."""
     names, numbers = (line.split()[1:] for line in text.splitlines() if line.startswith(protocol + b":"))
     return {name.decode(): int(number) for name, number in zip(names, numbers, strict=True)}

@@ -1,4 +1,4 @@
-"""What the processes of a host have used: time of processors, and memory."""
+"""The CPU time and memory of a host's processes."""
 
 import os
 import resource
@@ -11,19 +11,22 @@ from ddlbench.system.calls import process_cpu_clock
 
 
 class Load:
-    """CPU time and memory of processes and of those that they have started.
+    """CPU time and memory of processes and of all that they have started.
 
-    The kernel's clock of a process counts nanoseconds of all its threads; /proc would count hundredths of a second.
+    The kernel's CPU clock of a process counts the nanoseconds of all its threads; /proc counts hundredths of a second.
+
+    Args:
+        pids: the ids of the processes.
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._roots = list(pids)
-        self._cpu_ns: dict[int, int] = {}  # what has ended has used what it had used
-        self._processes: dict[int, tuple[int, int]] = {}  # pid -> its clock, its statm
-        self.look_around()
+        self._cpu_ns: dict[int, int] = {}  # of processes that have ended too
+        self._processes: dict[int, tuple[int, int]] = {}  # pid -> its CPU clock, its open statm
+        self.find_children()
 
-    def look_around(self) -> None:
-        """Take in what the processes have started since."""
+    def find_children(self) -> None:
+        """Include the processes that were started since the last call."""
         for root in self._roots:
             try:
                 children = psutil.Process(root).children(recursive=True)
@@ -34,7 +37,7 @@ class Load:
                     self._processes[pid] = process
 
     def read(self) -> tuple[int, int]:
-        """Nanoseconds of CPU time since they were started, and bytes of resident memory now."""
+        """The CPU time since the processes were started, in ns, and their resident memory now, in bytes."""
         memory = 0
         for pid, (clock, statm) in list(self._processes.items()):
             try:

@@ -1,10 +1,11 @@
-"""The sampler: one process that reads what each host of a run has counted, all in one pass, at regular moments.
+"""The sampler: one process that reads the counters of all hosts of a run, in one pass, at regular moments.
 
     python -m ddlbench.telemetry.sampler JOB       (JSON: `SamplerJob`)
 
-Its input are messages, each answered with one: the begin and the end of a repetition's timed steps, both of which are
-moments too. What was read is made sense of and written when a repetition has ended, and once a minute in a long one.
-Nothing pins it: the kernel puts it on whichever core has nothing to do, as hosts that wait for each other leave some.
+It receives a message at the begin and at the end of a repetition's timed steps, and answers each with what the hosts
+have counted until then. What was read is parsed and written when a repetition has ended, and once a minute in a long
+one. The sampler is not pinned to a core: the kernel runs it on any idle core, and hosts that wait for each other
+leave some idle.
 """
 
 import gc
@@ -45,9 +46,20 @@ _PART_S = 60.0  # of wall time: what a killed run loses at most
 
 
 class Sample(NamedTuple):
-    """One host at one moment."""
+    """What was read of one host at one moment.
 
-    number: int  # of the pass
+    Attributes:
+        number: of the pass over all hosts.
+        time_s: since the session started, in the time of the hosts (wall time divided by the time dilation).
+        counted: the counters of its network namespace; None if hosts share one.
+        cpu_ns: the CPU time of its processes since they were started.
+        memory_bytes: their resident memory.
+        gpus: the load of its GPUs.
+        point: the point whose steps are timed; None between repetitions.
+        repetition: the repetition whose steps are timed; None between repetitions.
+    """
+
+    number: int
     time_s: float
     host: "Host"
     counted: Raw | None
@@ -59,7 +71,7 @@ class Sample(NamedTuple):
 
 
 class Host:
-    """A host: its processes, and the counters of its network namespace where that is its own."""
+    """A host: its processes, and the counters of its network namespace, if it has one of its own."""
 
     def __init__(self, watched: WatchedHost) -> None:
         self.name, self.role, self.gpu = watched.name, watched.role, watched.gpu
@@ -74,7 +86,7 @@ class Host:
 
 
 class Sampler:
-    """The hosts of a run, and what was read of them and is not written yet."""
+    """The hosts of a run, and the samples that are not written yet."""
 
     def __init__(self, job: SamplerJob) -> None:
         sampling = job.sampling
@@ -90,12 +102,12 @@ class Sampler:
         self.lasted_s: list[float] = []  # each pass
         self.samples: list[Sample] = []
         self.parts: list[TelemetryFile] = []
-        self.before = len(list(self.folder.glob("*.parquet")))  # of a sampler before this one
-        self.of_this: list[TelemetryFile] = []  # the parts in which the repetition is
+        self.before = len(list(self.folder.glob("*.parquet")))  # parts of an earlier sampler
+        self.of_this: list[TelemetryFile] = []  # the parts with this repetition's samples
         self.label: tuple[str | None, int | None] = (None, None)
 
     def sample(self) -> list[Sample]:
-        """One pass over the hosts."""
+        """Read all hosts once."""
         gpus = self.gpus.read() if self.gpus else {}
         taken = []
         for host in self.hosts:
@@ -110,7 +122,7 @@ class Sampler:
         return taken
 
     def tick(self) -> None:
-        """The next regular moment has come."""
+        """Sample at a regular moment, and set the next one."""
         self.sample()
         now = time.monotonic()
         self.due += self.interval_s * max(1, -((self.due - now) // self.interval_s))
@@ -118,10 +130,10 @@ class Sampler:
             self.write()
 
     def reply(self, message: BeginSteps | EndSteps) -> Edge | Edges:
-        """Do what the supervisor says."""
+        """Sample at the begin or end of a repetition's timed steps, and answer with the counters."""
         if isinstance(message, BeginSteps):
             for host in self.hosts:
-                host.load.look_around()
+                host.load.find_children()
             self.label, self.of_this = (message.point, message.repetition), []
             self.due = time.monotonic() + self.interval_s
             return self._edge(self.sample())
@@ -131,7 +143,7 @@ class Sampler:
         return Edges(self._edge(taken), self.of_this)
 
     def write(self) -> None:
-        """Write what has been read as the next part."""
+        """Write the samples as the next part."""
         if self.samples:
             path = self.folder / f"{self.before + len(self.parts):05}.parquet"
             rows = [row for sample in self.samples for row in _rows(sample)]
@@ -143,7 +155,7 @@ class Sampler:
         self.written = time.monotonic()
 
     def costs(self) -> SamplingCosts:
-        """What sampling has taken so far, of one core, and how far apart the hosts of a pass are, in wall time."""
+        """The CPU time of sampling so far, and how long a pass over the hosts takes, in wall time."""
         busy_s, lasted_s = time.process_time() - self.imported_s, time.monotonic() - self.began
         return SamplingCosts(
             sampler_start_s=round(self.imported_s, 6),
@@ -158,13 +170,13 @@ class Sampler:
         return (moment - self.clock_s) / self.dilation
 
     def _edge(self, taken: list[Sample]) -> Edge:
-        """What the hosts had counted at the beginning or end of a repetition's steps."""
+        """The counters of the hosts at the begin or end of a repetition's timed steps."""
         counted = {each.host.name: _in_all(parse(each.counted)) for each in taken if each.counted}
         return Edge(taken[0].time_s, counted)
 
 
 def _rows(sample: Sample) -> Iterator[Row]:
-    """A row for each interface of the host; one row without any where hosts share theirs."""
+    """A row for each interface of the host; one row without an interface if hosts share theirs."""
     counted = parse(sample.counted) if sample.counted else None
     shared = {
         "pass": sample.number,
@@ -190,9 +202,9 @@ def _in_all(counted: Counted) -> Row:
 
 
 def main(job: SamplerJob) -> None:
-    """Sample until the supervisor closes our input; what has been read then is written."""
+    """Sample until the supervisor closes our input, then write the last samples."""
     sampler = Sampler(job)
-    gc.freeze()  # what has been imported is no garbage; to look through it again and again takes milliseconds
+    gc.freeze()  # what was imported is no garbage; searching it takes milliseconds each time
     channel: LineChannel[BeginSteps | EndSteps] = LineChannel(
         sys.stdin.buffer, sys.stdout.buffer, kinds=TO_SAMPLER
     )

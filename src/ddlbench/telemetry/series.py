@@ -1,11 +1,11 @@
-"""A run's telemetry as Parquet: what each of its hosts had counted at one moment after another, on one clock.
+"""A run's telemetry as Parquet: the counters of each host at regular moments, on one clock.
 
     results/telemetry/<study>/<run>/<start>/<part>.parquet
 
-A part is whole or absent and is never changed; together they cover the run from end to end, whatever ended it, and a
-reader of Parquet takes the folder for one table. It has a row for each pass over the hosts, host and interface:
-counters only grow, rates are derived where they are needed. All times are those of the emulated hosts, that is, wall
-time divided by the time dilation; `cpu_s` is as much as the host's own processors would have taken.
+A part is complete or absent and is never changed. Together the parts cover the whole run, however it ended, and a
+reader of Parquet takes the folder for one table. It has a row for each pass over the hosts, each host and each
+interface. Counters only grow; rates are derived when they are needed. All times are those of the emulated hosts, that
+is, wall time divided by the time dilation. `cpu_s` is what the host's own processors would have taken.
 """
 
 import io
@@ -26,31 +26,29 @@ if TYPE_CHECKING:
 
 METADATA = b"ddlbench"
 
-# What every row says of its host and moment, then of one interface (null where hosts share the network).
+# The columns of a host at a moment, then those of one interface (null if hosts share the network).
 SCHEMA = pa.schema(
     [
         ("pass", pa.int32()),  # the hosts are read one after another; the same pass is the same moment
         ("time_s", pa.float64()),  # of the host's reading, since the session started
         ("host", pa.string()),
         ("role", pa.string()),
-        ("point", pa.string()),  # whose timed steps it is in, null between them
+        ("point", pa.string()),  # the point whose steps are timed, null between repetitions
         ("repetition", pa.int32()),
         ("cpu_s", pa.float64()),  # of its processes, since they were started
         ("memory_bytes", pa.int64()),  # resident, of its processes
-        ("gpu_percent", pa.list_(pa.float32())),  # of each GPU of the machine, where the run computes on GPUs
+        ("gpu_percent", pa.list_(pa.float32())),  # of each GPU of the host, if the run computes on GPUs
         ("gpu_memory_bytes", pa.list_(pa.int64())),
-        ("sent_packets", pa.int64()),  # of TCP, to other hosts, as they are on a wire
-        ("sent_bytes", pa.int64()),  # of their frames
-        ("sent_payload_bytes", pa.int64()),  # in them
+        ("sent_packets", pa.int64()),  # of TCP, to other hosts, as on the wire
+        ("sent_bytes", pa.int64()),  # of whole frames
+        ("sent_payload_bytes", pa.int64()),  # data in TCP segments
         ("received_packets", pa.int64()),
         ("received_bytes", pa.int64()),
         ("received_payload_bytes", pa.int64()),
         ("tcp_retransmits", pa.int64()),
         ("interface", pa.string()),
-        (
-            "rx_bytes",
-            pa.int64(),
-        ),  # as the interface counts: trains of packets as one, some without Ethernet's headers
+        # as the interface counts: a train of packets as one, some drivers without Ethernet's headers
+        ("rx_bytes", pa.int64()),
         ("rx_packets", pa.int64()),
         ("tx_bytes", pa.int64()),
         ("tx_packets", pa.int64()),
@@ -75,18 +73,31 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class About:
-    """What is the same for all of a session: its clock and its hosts."""
+    """What is the same in all samples of a session.
+
+    Attributes:
+        run: its id.
+        started: the date and time when time_s was 0.
+        hertz: samples in a second of the hosts.
+        dilation: the time dilation.
+        vcpus: of each host.
+    """
 
     run: str
-    started: str  # when time_s was 0
+    started: str
     hertz: float
     dilation: float
-    vcpus: int  # of each host
+    vcpus: int
 
 
 def as_parquet(rows: Sequence[Row], about: Mapping[str, Any]) -> bytes:
-    """Rows as a file; about: what it says of itself."""
-    # As text into Arrow: what makes it from Python's objects would import pandas, for a third of a second.
+    """The content of a part.
+
+    Args:
+        rows: of SCHEMA; missing columns are null.
+        about: metadata of the file: the keys of `About`, and the costs of sampling.
+    """
+    # By way of JSON: to convert Python's objects, Arrow would import pandas, which takes a third of a second.
     table = pa_json.read_json(
         io.BytesIO("\n".join(map(json.dumps, rows)).encode()),
         read_options=pa_json.ReadOptions(use_threads=False),
@@ -99,13 +110,17 @@ def as_parquet(rows: Sequence[Row], about: Mapping[str, Any]) -> bytes:
 
 
 def about(file: Path) -> dict[str, Any]:
-    """What a part says of itself: the keys of `About`, and what sampling it took."""
+    """The metadata of a part: the keys of `About`, and the costs of sampling."""
     content: dict[str, Any] = json.loads(pq.read_schema(file).metadata[METADATA])
     return content
 
 
 def read(files: Sequence[Path]) -> "pandas.DataFrame":
-    """The rows of parts, in order of time. Raises DdlbenchError, naming the file, for one that cannot be read."""
+    """Read the rows of parts, in the order of time.
+
+    Raises:
+        DdlbenchError: a part cannot be read; names the file.
+    """
     tables = []
     for file in files:
         try:
@@ -116,24 +131,30 @@ def read(files: Sequence[Path]) -> "pandas.DataFrame":
     return rows.sort_values(["pass", "host"], kind="stable", ignore_index=True)
 
 
-def rates(samples: "pandas.DataFrame", said: Mapping[str, Any]) -> "pandas.DataFrame":
-    """What hosts did between one pass and the next: a row a host and interval, `time_s` in its middle.
+def rates(samples: "pandas.DataFrame", metadata: Mapping[str, Any]) -> "pandas.DataFrame":
+    """What hosts did between one pass and the next.
 
-    samples: of one window, as `read` gives them. said: what their part says of itself.
-    Returns host, role, time_s, interval_s and the columns of RATES. An interval of less than half the usual length is
-    one with that before it.
+    An interval of less than half the usual length is joined with the one before it.
+
+    Args:
+        samples: rows of one repetition's timed steps, as of `read`.
+        metadata: as of `about`.
+
+    Returns:
+        A row for each host and interval: host, role, time_s (the middle of the interval), interval_s and the columns
+        of RATES.
     """
     import pandas
 
     tables = []
     for (host, role), every in samples.groupby(["host", "role"], sort=False):
-        each = every.drop_duplicates("pass")  # whatever the interface
-        rows = each[_apart(list(each["time_s"]), 0.5 / said["hertz"])]
+        each = every.drop_duplicates("pass")  # one row for all interfaces
+        rows = each[_apart(list(each["time_s"]), 0.5 / metadata["hertz"])]
         grown = rows[["time_s", *COUNTERS]].astype(float).diff().iloc[1:]
         end = rows.iloc[1:]
         seconds = grown["time_s"]
         values = {
-            "cpu_percent": 100 * grown["cpu_s"] / seconds / said["vcpus"],
+            "cpu_percent": 100 * grown["cpu_s"] / seconds / metadata["vcpus"],
             "memory_gb": end["memory_bytes"] / 2**30,
             "received_packets_per_s": grown["received_packets"] / seconds,
             "sent_packets_per_s": grown["sent_packets"] / seconds,
@@ -149,7 +170,7 @@ def rates(samples: "pandas.DataFrame", said: Mapping[str, Any]) -> "pandas.DataF
 
 
 def _apart(times_s: Sequence[float], least_s: float) -> list[bool]:
-    """Which times to keep so that none is closer to the next than `least_s`: the first and the last always."""
+    """Which times to keep so that none is closer to the next than `least_s`; the first and the last always stay."""
     kept = [len(times_s) - 1]
     for index in range(len(times_s) - 2, 0, -1):
         if min(times_s[kept[-1]] - times_s[index], times_s[index] - times_s[0]) >= least_s:

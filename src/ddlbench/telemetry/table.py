@@ -1,4 +1,4 @@
-"""The table of a figure of telemetry: what each node did in the last repetition of each point, by interval."""
+"""The table of a telemetry figure: what each node did in the last repetition of each point, by interval."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from ddlbench.files import write_atomically
 from ddlbench.measurements.provenance import repository_root
 from ddlbench.measurements.record import Record, steps
 from ddlbench.measurements.tables import cell, read_manifest, records_of
-from ddlbench.telemetry import series as telemetry
+from ddlbench.telemetry import series
 
 if TYPE_CHECKING:
     import pandas
@@ -17,13 +17,20 @@ NOT_RECORDED = "measured with `telemetry: {enabled: false}`; `--config fresh=tru
 
 
 def tabulate(manifests: Sequence[Path | str]) -> tuple["pandas.DataFrame", list[Path]]:
-    """The table of the runs with these manifests, and the files of telemetry that it was made from.
+    """Make the table of runs.
 
-    Columns: study, grid, point_id, the point's keys, status, reason, repetition, steps (timed), dilation, hertz
-    (samples in a second of the nodes), sampler_core_percent, backend, host (the machine), node, role, time_s (of the
-    middle of the interval, since the first timed step began), interval_s, and the columns of `telemetry.RATES`, empty
-    where a node has no such. A point without telemetry is one row with its status and reason.
-    Raises DdlbenchError, naming the file, where one is damaged or missing.
+    Args:
+        manifests: of the runs.
+
+    Returns:
+        The table, and the telemetry files that it was made from. Columns: study, grid, point_id, the point's keys,
+        status, reason, repetition, steps (timed), dilation, hertz (samples in a second of the nodes),
+        sampler_core_percent, backend, host (the machine), node, role, time_s (the middle of the interval, since the
+        first timed step began), interval_s, and the columns of `series.RATES`, empty if a node does not have them. A
+        point without telemetry is one row with its status and reason.
+
+    Raises:
+        DdlbenchError: a file is damaged or missing; names it.
     """
     import pandas
 
@@ -58,16 +65,16 @@ def write_table(table: "pandas.DataFrame", path: Path | str) -> None:
 
 
 def _activity(row: Mapping[str, Any], record: Record, parts: Sequence[Path]) -> "pandas.DataFrame":
-    samples, said = telemetry.read(parts), telemetry.about(parts[-1])
-    found = telemetry.rates(samples[samples["point"].notna()], said).rename(columns={"host": "node"})
+    samples, metadata = series.read(parts), series.about(parts[-1])
+    found = series.rates(samples[samples["point"].notna()], metadata).rename(columns={"host": "node"})
     found["time_s"] -= record["telemetry"]["begin_s"]
     same = {
         **row,
         "repetition": record["repetition"],
         "steps": steps(record),
-        "dilation": said["dilation"],
-        "hertz": said["hertz"],
-        "sampler_core_percent": said["sampler_core_percent"],
+        "dilation": metadata["dilation"],
+        "hertz": metadata["hertz"],
+        "sampler_core_percent": metadata["sampler_core_percent"],
         "backend": (record.get("link") or {}).get("backend"),
     }
     return found.assign(**same)[[*same, *found.columns]]

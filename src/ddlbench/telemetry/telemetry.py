@@ -1,4 +1,4 @@
-"""The telemetry of a session: a sampler beside it, and what it has seen of each repetition's timed steps."""
+"""The telemetry of a session: it starts the sampler, and asks it at the begin and end of timed steps."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ _ANSWER_S = 30.0
 
 @dataclass(frozen=True)
 class Watched:
-    """A host to be sampled: as `WatchedHost`, its network namespace by descriptor."""
+    """A host to be sampled: as `WatchedHost`, but `namespace` is a file descriptor."""
 
     name: str
     role: str
@@ -44,13 +44,19 @@ class Watched:
 
 
 class RunTelemetry(Protocol):
-    """What samples the hosts of a group, on one machine or on several."""
+    """The telemetry of a worker group, on one machine or on several."""
 
     def begin(self, point: str, repetition: int) -> None:
-        """The timed steps of a repetition begin now."""
+        """Note that the timed steps of a repetition begin now."""
 
     def end(self, steps: int) -> Sampled:
-        """They have ended.
+        """Note that the timed steps have ended.
+
+        Args:
+            steps: how many there were.
+
+        Returns:
+            Where the samples are, and what each host has counted in a step.
 
         Raises:
             DdlbenchError: a sampler has died.
@@ -58,11 +64,11 @@ class RunTelemetry(Protocol):
 
     @property
     def costs(self) -> Mapping[str, object]:
-        """What sampling has taken, once it has ended."""
+        """The costs of sampling (`SamplingCosts`); empty until the sampler has ended."""
 
 
 class Telemetry:
-    """A sampler that watches hosts from now on.
+    """A sampler that is started now and samples hosts of this machine.
 
     Args:
         hosts: what to sample.
@@ -102,17 +108,27 @@ class Telemetry:
 
     @property
     def pid(self) -> int:
-        """The sampler's process."""
+        """The id of the sampler's process."""
         return self._process.pid
 
     def begin(self, point: str, repetition: int) -> None:
-        """The timed steps of a repetition begin now."""
+        """Note that the timed steps of a repetition begin now.
+
+        Raises:
+            DdlbenchError: the sampler has died.
+        """
         opening = self._ask(BeginSteps(point, repetition))
         assert isinstance(opening, Edge)
         self._opening = opening
 
     def end(self, steps: int) -> Sampled:
-        """They have ended: where their telemetry is, and what each host has counted in a step.
+        """Note that the timed steps have ended.
+
+        Args:
+            steps: how many there were.
+
+        Returns:
+            Where the samples are, and what each host has counted in a step.
 
         Raises:
             DdlbenchError: the sampler has died.
@@ -133,7 +149,7 @@ class Telemetry:
         )
 
     def close(self) -> None:
-        """Let the sampler write what is left, and end."""
+        """Let the sampler write its last samples and end."""
         try:
             self._input.close()
             costs = self._channel.receive(_ANSWER_S)
@@ -161,7 +177,7 @@ class Telemetry:
 
 @contextmanager
 def sampled(hosts: Sequence[Watched], sampling: Sampling, clock: Clock) -> Iterator[Telemetry]:
-    """Watch hosts of this machine for the length of a `with`."""
+    """Sample hosts of this machine inside a `with` block; arguments as of `Telemetry`."""
     telemetry = Telemetry(hosts, sampling, clock)
     try:
         yield telemetry
