@@ -168,7 +168,7 @@ class _Chosen:
         return image
 
     def _scratch(self) -> dict[str, str]:
-        """Root makes the files in our folder, which is cleared after a crash; others need a folder that all can read."""
+        """Root makes the files in our folder, which is cleared after a crash; other users need a public folder."""
         return {"TMPDIR": str(self._folder.resolve())} if os.geteuid() == 0 else {}
 
 
