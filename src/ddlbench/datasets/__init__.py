@@ -1,4 +1,4 @@
-"""Data sets as workers read them: one .npz file of images and labels each, the same bytes wherever it is made."""
+"""Data sets as workers read them: a .npz file of images and labels for each, with the same bytes on every machine."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,15 +28,24 @@ def prepare(
     image_shape: Shape = (28, 28, 1),
     seed: int = 1,
 ) -> dict[str, Any]:
-    """Write the data set `name` to `output` and return the facts about it.
+    """Write the file of a data set.
 
-    settings: the data set's entry in the configuration (folder, url; digits and synthetic need none).
-    image_shape: height, width, channels. seed: what is made up (synthetic) is made from it.
-    The file holds train_images, test_images (uint8, [n, h, w, c]) and train_labels, test_labels (uint8, [n], 0 to 9);
-    cifar10's images are smaller than `image_shape` where that is larger, imagenet's are paths (see their modules).
-    Facts: name, sha256 of the file, image_shape ("28x28x1"), train_images and test_images (how many), source (words),
-    known (True where the bytes are those that everybody means by the name), files ({name: sha256} of what was read).
-    Raises DdlbenchError where the data cannot be had, are damaged, or do not have this shape.
+    The file holds train_images, test_images (uint8, [n, h, w, c]) and train_labels, test_labels (uint8, [n], 0 to 9).
+    cifar10's images are always 32x32x3, and imagenet's are paths (see their modules).
+
+    Args:
+        name: of the data set.
+        settings: its entry in the configuration (folder or url; digits and synthetic need none).
+        output: the file.
+        image_shape: height, width, channels.
+        seed: of made-up images (synthetic).
+
+    Returns:
+        Facts: name, sha256 of the file, image_shape ("28x28x1"), train_images and test_images (how many), source (in
+        words), known (whether the bytes are those of the published data set), files ({name: sha256} of what was read).
+
+    Raises:
+        DdlbenchError: the data cannot be read or fetched, are damaged, or do not have this shape.
     """
     if name not in DATASETS:
         raise DdlbenchError(

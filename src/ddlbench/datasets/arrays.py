@@ -1,4 +1,4 @@
-"""The file of a data set: arrays in an uncompressed .npz whose bytes depend on nothing but the arrays."""
+"""The file of a data set: an uncompressed .npz whose bytes depend only on its arrays."""
 
 import io
 import os
@@ -19,7 +19,11 @@ CLASSES = 10
 
 
 def write(path: Path | str, arrays: Arrays) -> str:
-    """Write the arrays to `path` in one step; equal arrays give equal bytes. Returns the file's sha256."""
+    """Write arrays to a file, whole or not at all; equal arrays give equal bytes.
+
+    Returns:
+        The file's sha256.
+    """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
@@ -33,16 +37,22 @@ def write(path: Path | str, arrays: Arrays) -> str:
 
 
 def load(path: Path | str) -> Arrays:
-    """The arrays in `path`, never unpickling anything."""
+    """Read the arrays of a file. Nothing is unpickled."""
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 
 def check(path: Path | str, sha256: str) -> None:
-    """Make sure that `path` holds what it held when it was made.
+    """Check that a file is as it was when it was made.
 
-    A file that does not is renamed to `<name>.set-aside`, so that nothing uses it and the next start makes it anew.
-    Raises DdlbenchError, naming the file, where it is missing or does not match.
+    A file that is not is renamed to `<name>.set-aside`, so that nothing uses it and the next start makes it again.
+
+    Args:
+        path: of the file.
+        sha256: that it had.
+
+    Raises:
+        DdlbenchError: the file is missing, or does not match.
     """
     path = Path(path)
     if not path.is_file():
@@ -59,5 +69,5 @@ def check(path: Path | str, sha256: str) -> None:
 
 
 def shape_words(shape: Shape) -> str:
-    """`28x28x1`: height x width x channels."""
+    """Write a shape as `28x28x1`: height x width x channels."""
     return "x".join(map(str, shape))

@@ -20,7 +20,11 @@ LEVELS = 16
 
 
 def read(settings: Mapping[str, Any], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
-    """Images enlarged bilinearly to 24x24 and framed to 28x28, 0 to 255; split 1,437 to 360, stratified."""
+    """Read the digits: enlarged to 24x24 (bilinear), framed to 28x28, values 0 to 255; split 1,437 to 360, stratified.
+
+    Raises:
+        DdlbenchError: another shape is wanted.
+    """
     from scipy import ndimage
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split

@@ -21,9 +21,12 @@ FOLDERS = {"train": "train", "test": "val"}
 
 
 def read(settings: Mapping[str, Any], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
-    """An index of `settings["folder"]`: its path, class names in order, and of each part paths, sizes and labels.
+    """Make the index of `settings["folder"]`: its path, class names in order, and each part's paths, sizes and labels.
 
-    Equal names and sizes in the same place give equal bytes; a worker refuses an image that has another size by then.
+    Equal names and sizes at the same place give equal bytes. A worker refuses an image that has another size later.
+
+    Raises:
+        DdlbenchError: there is no folder, or its content is not as expected.
     """
     if shape != SHAPE:
         raise DdlbenchError(f"the data set imagenet has images of 224x224x3, not {shape_words(shape)}")
@@ -76,7 +79,7 @@ def _classes(folder: Path) -> list[str]:
 
 
 def _images(folder: Path) -> Iterator[tuple[str, int]]:
-    """Names and sizes in bytes of the images in the folder of a class, in order; none where it does not exist."""
+    """The names and sizes (bytes) of the images in a class's folder, in order; none if it does not exist."""
     if not folder.is_dir():
         return
     with os.scandir(folder) as entries:

@@ -16,7 +16,7 @@ NOISE = 40.0  # grey levels
 
 
 def read(settings: Mapping[str, Any], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
-    """Each image is its class's pattern with noise; labels run through the classes evenly, in random order."""
+    """Make images: each is the pattern of its class with noise. All classes have the same number, in random order."""
     if min(shape) < 1:
         raise DdlbenchError(
             f"{shape_words(shape)} is not a shape of images (height, width, channels, each at least 1)"
@@ -38,7 +38,7 @@ def read(settings: Mapping[str, Any], shape: Shape, seed: int) -> tuple[Arrays, 
 
 
 def _patterns(random: np.random.Generator, shape: Shape) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """A smooth pattern a class, [classes, h, w, c], grey levels 64 to 192."""
+    """A smooth pattern for each class, [classes, h, w, c], grey levels 64 to 192."""
     height, width, channels = shape
     coarse = random.uniform(64, 192, (CLASSES, PATTERN, PATTERN, channels)).astype(np.float32)
     from scipy import ndimage

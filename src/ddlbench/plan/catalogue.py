@@ -9,9 +9,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set as a plan sees it; training_images is None where there is no end of them."""
+    """A data set, as far as a plan needs it.
 
-    image_shapes: tuple[str, ...] | None  # height x width x channels, its own first; None: any
+    Attributes:
+        image_shapes: height x width x channels, the default first; None if it has images of any shape.
+        training_images: how many; None if they are made as needed.
+        classes: how many labels there are.
+    """
+
+    image_shapes: tuple[str, ...] | None
     training_images: int | None
     classes: int = 10
 
@@ -41,11 +47,17 @@ MODELS: Mapping[str, tuple[str, ...]] = {  # name -> image shapes that it takes
 
 @dataclass(frozen=True)
 class Strategy:
-    """How workers agree on the gradients; `short` stands for it in ids."""
+    """How workers agree on gradients.
+
+    Attributes:
+        short: its name in ids.
+        is_synchronous: whether all workers take each step together.
+        servers: how many processes besides the workers have the parameters.
+    """
 
     short: str
     is_synchronous: bool = True
-    servers: int = 0  # that hold the parameters, besides the workers
+    servers: int = 0
 
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -61,7 +73,14 @@ STRATEGIES: Mapping[str, Strategy] = {
 
 @dataclass(frozen=True)
 class Framework:
-    """What trains: its environment, its strategies, and what it computes on; `no_gpu` says why not on GPUs."""
+    """A framework that trains.
+
+    Attributes:
+        environment: the name of the environment that it is installed in.
+        strategies: those that it has.
+        devices: those that it computes on.
+        no_gpu: why it does not compute on GPUs; None if it does.
+    """
 
     environment: str
     strategies: tuple[str, ...]
@@ -109,23 +128,20 @@ MEASURABLE: Mapping[str, tuple[str, ...]] = {  # what a point must have to be me
     "fabric": ("emulated", "loopback"),
 }
 
-BETWEEN_MACHINES = (
-    "ethernet",
-    "infiniband",
-)  # fabrics that can be measured too where a scheduler gives us machines
+BETWEEN_MACHINES = ("ethernet", "infiniband")  # fabrics that need the machines of a scheduler
 
 
 def host_total(workers: int, strategy: str, host_count: int) -> int:
-    """Hosts that workers and servers are on: a server has one of its own where the study has one more."""
+    """How many hosts workers and servers need. A server has its own host if the study has one for it."""
     servers = STRATEGIES[strategy].servers
     return workers + servers if workers + servers <= host_count else workers
 
 
 def least_batch_per_worker(model: str, image_shape: str) -> int:
-    """Images that a worker needs in a step: a ResNet leaves one pixel of a small image, and normalises over images."""
+    """How many images a worker needs in a step: 2 for a ResNet, which reduces small images to one pixel each."""
     return 2 if model.startswith("resnet") and image_shape != "224x224x3" else 1
 
 
 def default_image_shape(dataset: str) -> str:
-    """Shape of a data set's images where the grid does not say one."""
+    """The shape of a data set's images if the grid names none."""
     return (DATASETS[dataset].image_shapes or ("28x28x1",))[0]

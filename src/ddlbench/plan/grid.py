@@ -1,6 +1,6 @@
-"""From a grid's axes to its points: all combinations, and what makes a combination impossible.
+"""From a grid's axes to its points: all combinations, and why some are impossible.
 
-Every axis value is checked once, not once for each point.
+Each value of an axis is checked once, not once for each point.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ _TYPES = {field.name: field.type for field in fields(Point)}
 
 @dataclass(frozen=True)
 class Axis:
-    """The values that a grid gives to one key, and the place in a file where it does."""
+    """The values of one key of a grid, and their place in a file."""
 
     values: tuple[Any, ...]
     listed: bool  # written as a list
@@ -44,7 +44,7 @@ class Axis:
     path: Path_
 
     def problem(self, value: Any, text: str) -> Problem:
-        """What is wrong with one of the values."""
+        """Make a mistake that names the place of one value."""
         return Problem(self.file, (*self.path, self.values.index(value)) if self.listed else self.path, text)
 
 
@@ -52,20 +52,20 @@ Axes = Mapping[str, Axis]
 
 
 def axes_of(keys: Mapping[str, Any], defaults: Schema, file: str, path: Path_) -> dict[str, Axis]:
-    """Axes from a block of a configuration: the keys among `defaults`, the schema's axes."""
+    """Read the axes of a block of a configuration: those of its keys that are in `defaults`, the schema's axes."""
     given = ((key, value) for key, value in keys.items() if key in defaults)
     return {key: _axis(key, value, file, (*path, key)) for key, value in given}
 
 
 def default_axes(schema: Schema, file: str, path: Path_) -> dict[str, Axis]:
-    """Axes that a grid has without saying so; `schema` maps every key to what one value of it is."""
+    """The axes that a grid has by default; `schema` describes one value of each key."""
     return {
         key: _axis(key, one["default"], file, (*path, key)) for key, one in schema.items() if "default" in one
     }
 
 
 def over(axes: Axes, later: Axes) -> dict[str, Axis]:
-    """`axes`, with those of a later block in their place; its sites replace a link and its values, and these sites."""
+    """Replace `axes` by those of a later block. Its sites replace a link and its values, and these replace sites."""
     dropped: set[str] = set()
     for one, other in _INSTEAD:
         dropped |= (other if one & later.keys() else set()) | (one if other & later.keys() else set())
@@ -83,7 +83,7 @@ def _axis(key: str, given: Any, file: str, path: Path_) -> Axis:
 
 
 def problems(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> Iterator[Problem]:
-    """What makes points of these axes impossible; `file` and `path` say where the grid is."""
+    """List the mistakes that make points of these axes impossible; the grid is at `path` of `file`."""
     batch = "batch_per_worker" if "batch_per_worker" in axes else "batch_size"
     missing = [key for key in ("hosts", "workers", "model", "dataset", batch) if key not in axes]
     most_processes = 0 if missing else max(axes["workers"].values) + _most_servers(axes)
@@ -105,8 +105,8 @@ def problems(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> 
     if count > MOST_POINTS:
         yield Problem(file, path, f"a grid of {count:,} points (expected at most {MOST_POINTS:,})")
         return
-    yield from _strategies_not_had(axes)
-    yield from _devices_not_had(axes)
+    yield from _missing_strategies(axes)
+    yield from _missing_devices(axes)
     yield from _too_many_workers(axes, hosts)
     yield from _too_small_batches(axes)
     yield from _wrong_images(axes)
@@ -123,7 +123,7 @@ def _most_servers(axes: Axes) -> int:
     return max(STRATEGIES[strategy].servers for strategy in axes["strategy"].values)
 
 
-def _strategies_not_had(axes: Axes) -> Iterator[Problem]:
+def _missing_strategies(axes: Axes) -> Iterator[Problem]:
     frameworks, strategies = (dict.fromkeys(axes[key].values) for key in ("framework", "strategy"))
     for framework, strategy in product(frameworks, strategies):
         if strategy not in (possible := FRAMEWORKS[framework].strategies):
@@ -131,7 +131,7 @@ def _strategies_not_had(axes: Axes) -> Iterator[Problem]:
             yield axes["strategy"].problem(strategy, text)
 
 
-def _devices_not_had(axes: Axes) -> Iterator[Problem]:
+def _missing_devices(axes: Axes) -> Iterator[Problem]:
     frameworks, devices = (dict.fromkeys(axes[key].values) for key in ("framework", "devices"))
     for framework, device in product(frameworks, devices):
         if device not in (one := FRAMEWORKS[framework]).devices:
@@ -196,7 +196,7 @@ def points(
     sites: Mapping[str, Sites],
     seed: int,
 ) -> Iterator[Point]:
-    """All combinations of axes that have no problems; equal ones may come more than once."""
+    """Make the points of all combinations of axes without mistakes; equal points may come more than once."""
     for values in product(*(axis.values for axis in axes.values())):
         yield _point(dict(zip(axes, values, strict=True)), hosts, links, sites, seed)
 

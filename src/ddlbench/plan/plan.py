@@ -1,4 +1,4 @@
-"""The plan: what is measured and drawn, all of it, before anything starts."""
+"""The plan: everything that is measured and drawn, before anything starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,12 @@ _MORE = {"fabric": "; between the nodes of a cluster: docs/clusters.md"}
 
 
 class Status(NamedTuple):
-    """Whether a point can be measured now, and if not, why not and what could be."""
+    """Whether a point can be measured now.
+
+    Attributes:
+        name: measurable, or why not.
+        reason: for people, with what can be measured instead; None if the point can be measured.
+    """
 
     name: Literal["measurable", "not_available", "no_environment"]
     reason: str | None
@@ -40,11 +45,15 @@ class Plan:
     gpus: int = 0  # of this machine
 
     def grid(self, study: str, name: str) -> Grid:
-        """A grid by its study and name."""
+        """Find a grid by its study and name."""
         return self.studies[study].grids[name]
 
     def run(self, run_id: str) -> Run:
-        """A run by its id; ConfigError, with the nearest one, where there is none."""
+        """Find a run by its id.
+
+        Raises:
+            ConfigError: there is no such run; names the nearest.
+        """
         if run_id not in self._run_by_id:
             raise ConfigError(f"there is no run {run_id!r}{nearest(run_id, self._run_by_id)}")
         return self._run_by_id[run_id]
@@ -55,7 +64,7 @@ class Plan:
 
     @cached_property
     def faults(self) -> dict[str, Fault]:
-        """All faults by their ids."""
+        """All faults: id -> fault."""
         named = (of_name for study in self.studies.values() for of_name in study.faults.values())
         return {fault.id: fault for of_name in named for fault in of_name}
 
@@ -71,11 +80,11 @@ class Plan:
         raise ConfigError(f"there is no figure or grid {name!r}{nearest(name, known)}")
 
     def measurable_points(self, run_id: str) -> tuple[Point, ...]:
-        """The points of a run that can be measured with what ddlbench has now."""
+        """The points of a run that can be measured now."""
         return tuple(point for point in self.run(run_id).points if self.status(point).name == "measurable")
 
     def status(self, point: Point) -> Status:
-        """Whether `point` can be measured with what ddlbench has now."""
+        """Say whether a point can be measured now, and why not."""
         lacking = [
             f"{key} {getattr(point, key)} (possible are {', '.join(possible)}{_MORE.get(key, '')})"
             for key, possible in MEASURABLE.items()

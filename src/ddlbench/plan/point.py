@@ -1,4 +1,4 @@
-"""A point: one cell of a grid, holding exactly what determines its measurement, and how it is called."""
+"""A point: one cell of a grid, with exactly what determines its measurement; and its names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,9 +12,9 @@ from ddlbench.plan.sites import Sites
 
 @dataclass(frozen=True)
 class Point:
-    """What is measured. The three link values are None where no emulated link, or sites, are used.
+    """What is measured. bandwidth_mbit, latency_ms and loss_percent are None without an emulated link, and with sites.
 
-    Two grids that hold an equal point share its measurement: a point does not know its study.
+    A point does not know its study, so that two grids with an equal point share its measurement.
     """
 
     framework: str
@@ -43,25 +43,25 @@ class Point:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Point":
-        """The point that `as_dict` gave."""
+        """Make the point from what `as_dict` returned."""
         sites = data.get("sites")
         given = {"image_shape": tuple(data["image_shape"]), "sites": sites and Sites.from_dict(sites)}
         return cls(**{**data, **given})
 
     def as_dict(self) -> dict[str, Any]:
-        """The point as JSON data; without sites there is no such key, as before there were any."""
+        """Return JSON data. Without sites there is no key for them, as in records from before there were sites."""
         data = {key: getattr(self, key) for key in POINT_KEYS} | {"image_shape": list(self.image_shape)}
         del data["sites"]
         return data | ({"sites": self.sites.as_dict()} if self.sites else {})
 
     def shown(self, key: str) -> Any:
-        """The value of a key as a figure's `where` names it; of sites the name."""
+        """The value of a key in the form of a figure's `where`; sites are their name."""
         value = getattr(self, key)
         return value.name if isinstance(value, Sites) else value
 
     @cached_property
     def id(self) -> str:
-        """Stable name with a hash of everything: torch-ring-mlp-digits-b128-2w-400mbit-0ms-0loss-1f3a9c."""
+        """A stable name with a hash of everything: torch-ring-mlp-digits-b128-2w-400mbit-0ms-0loss-1f3a9c."""
         parts = [self.framework.replace("_", "-"), STRATEGIES[self.strategy].short]
         parts += [self.model.replace("_", "-"), self.dataset]
         parts += [f"b{self.batch_size}", f"{self.workers}w"]
@@ -80,12 +80,12 @@ class Point:
 
     @property
     def hosts(self) -> int:
-        """Number of hosts that its workers and servers are on."""
+        """How many hosts its workers and servers need."""
         return host_total(self.workers, self.strategy, self.host_count)
 
     @property
     def dataset_key(self) -> str:
-        """The data set in the images' shape: digits-28x28x1."""
+        """The data set with the images' shape: digits-28x28x1."""
         return f"{self.dataset}-{'x'.join(map(str, self.image_shape))}"
 
 
@@ -93,12 +93,12 @@ POINT_KEYS = tuple(field.name for field in fields(Point))
 
 
 def point_id(point: Point | Mapping[str, Any]) -> str:
-    """The stable id of a point, given as such or as its JSON data."""
+    """The stable id of a point, or of its JSON data."""
     return _as_point(point).id
 
 
 def words(point: Point | Mapping[str, Any]) -> str:
-    """A point for a person: mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss."""
+    """Describe a point for people: mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss."""
     point = _as_point(point)
     parts = [point.model, point.dataset, f"batch {point.batch_size}"]
     parts += [f"{point.workers} worker" + "s" * (point.workers > 1)]
@@ -109,7 +109,7 @@ def words(point: Point | Mapping[str, Any]) -> str:
 
 
 def link_words(point: Point | Mapping[str, Any]) -> str:
-    """What connects a point's workers: 400 Mbit/s, 0 ms, 0 % loss; or the sites, or the fabric."""
+    """Describe what connects a point's workers: 400 Mbit/s, 0 ms, 0 % loss; or the sites, or the fabric."""
     point = _as_point(point)
     if point.bandwidth_mbit is not None:
         return f"{point.bandwidth_mbit:g} Mbit/s, {point.latency_ms:g} ms, {point.loss_percent:g} % loss"

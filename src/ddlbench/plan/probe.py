@@ -10,7 +10,7 @@ from ddlbench.plan.study import Link, PointToPoint
 
 @dataclass(frozen=True)
 class Collectives:
-    """Collectives among hosts on one link; time is dilated by `dilation`, or more where hosts share cores."""
+    """Collectives among hosts on one link; time is dilated by `dilation`, or by more if hosts share cores."""
 
     link: str
     hosts: int
@@ -24,14 +24,14 @@ class Collectives:
 
 
 def dilation_of(links: Iterable[Link], shaped_mbit: float) -> float:
-    """The smallest whole factor under which none of the links has to be shaped to more than `shaped_mbit`."""
+    """The smallest whole factor of dilation with which no link is faster than `shaped_mbit`."""
     return float(max([1, *(ceil(link.bandwidth_mbit / shaped_mbit) for link in links)]))
 
 
 def probes_of(
     settings: Mapping[str, Any], links: Mapping[str, Link]
 ) -> tuple[PointToPoint | Collectives, ...]:
-    """What the configuration's `probes` ask for: each link by each transport, and among each number of hosts."""
+    """List the probes of the configuration: each link by each transport, and among each number of hosts."""
     messages, collectives = settings["point_to_point"], settings["collectives"]
     factor = {name: dilation_of([link], settings["shaped_mbit"]) for name, link in links.items()}
     return (

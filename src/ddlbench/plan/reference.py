@@ -19,7 +19,7 @@ Anything that is wrong in them is reported, all of it at once, before anything s
 
 
 def readme(root: Path) -> str:
-    """Text of config/README.md: for each file of the configuration a table of its keys."""
+    """Write config/README.md: a table of the keys of each file of the configuration."""
     rules = schemas(root)
     return "\n".join([_TOP, *(_section(rules, rules.documents[name]) for name in FILES)])
 

@@ -1,4 +1,4 @@
-"""What a scheduler is asked for, for a run between machines: as many as the run has hosts, each as its study has it."""
+"""What is requested from a scheduler for a run between machines: a node for each host of the study."""
 
 from typing import Any
 
@@ -20,9 +20,11 @@ OF_THE_PLAN = ("mpi", "nodes", "tasks", "cpus_per_task", "mem_mb", "gres", "task
 
 
 def requested(plan: Plan, run: Run) -> dict[str, Any]:
-    """Snakemake's resources for a run: of the plan, then what `cluster` says of its study, then of its figures.
+    """The resources of a run, for Snakemake: of the plan, replaced by `cluster`'s for its study, then for its figures.
 
-    nodes: one a host. cpus_per_task, mem_mb: of each node. A key that is missing is the profile's to say.
+    Returns:
+        Resource -> value. nodes: one for each host. cpus_per_task and mem_mb: of each node. The profile decides the
+        others.
     """
     point = run.points[0]
     gres = {"gres": "gpu:1", "tasks_per_gpu": 0} if point.devices == "gpu" else {}
@@ -39,7 +41,7 @@ def requested(plan: Plan, run: Run) -> dict[str, Any]:
 
 
 def overridden(plan: Plan) -> set[str]:
-    """The resources that `cluster` says of any study or figure."""
+    """The names of all resources that `cluster` sets for any study or figure."""
     cluster = plan.settings.get("cluster", {})
     said = [keys for block in ("studies", "figures") for keys in cluster.get(block, {}).values()]
     return {OVERRIDES[key] for keys in said for key in keys}

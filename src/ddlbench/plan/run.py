@@ -1,7 +1,7 @@
-"""A run: the points of a grid that one worker group measures in turn while it lives.
+"""A run: the points of a grid that one worker group can measure while it lives.
 
-Where they are for several runtimes, groups in each take turns on the same hosts, so that what is compared is measured
-at the same time.
+If a run has several runtimes, each has a worker group. The groups alternate on the same hosts, so that runtimes are
+compared at the same time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,9 +29,11 @@ GroupKey = tuple[str | int | float, ...]
 
 @dataclass(frozen=True)
 class Run:
-    """One launch, or several in turn where it has several runtimes.
+    """The points that one worker group measures, or one group for each runtime.
 
-    `id` does not depend on the points, so that a grid that grows keeps its runs.
+    Attributes:
+        id: does not depend on the points, so that a grid that grows keeps its runs.
+        key: the values of GROUP_KEYS, and the number of sites if there are several.
     """
 
     id: str
@@ -42,17 +44,17 @@ class Run:
 
     @property
     def group(self) -> dict[str, str | int | float]:
-        """What all its points have in common: framework, strategy, workers, vcpus, ..., and the number of sites."""
+        """The values that all its points share: framework, strategy, workers, vcpus, ..., and the number of sites."""
         return {"sites": 1} | dict(zip((*GROUP_KEYS, "sites"), self.key, strict=False))
 
     @property
     def digest(self) -> str:
-        """A hash of its points: another one is another run under the same id."""
+        """A hash of its points. With other points the same id is another run."""
         return sha256_json([point.id for point in self.points])
 
     @property
     def workers(self) -> int:
-        """Number of workers that it launches."""
+        """How many workers it has."""
         return self.points[0].workers
 
     @property
@@ -62,9 +64,10 @@ class Run:
 
 
 def group_key(point: Point | Mapping[str, Any]) -> GroupKey:
-    """Equal for two points exactly if one living worker group, or one of the same in another runtime, measures both.
+    """The key of a point's worker group: points with the same key are measured by the same group.
 
-    Links can be changed under a living group, the sites that its hosts are divided among cannot.
+    The runtime is not in it, because a run has a group for each. A living group can get other links, but not another
+    number of sites.
     """
     if not isinstance(point, Point):
         point = Point.from_dict(point)

@@ -1,4 +1,4 @@
-"""Sites: hosts in groups, a LAN in each, a WAN between each two, as a point holds them."""
+"""Sites: groups of hosts, with a LAN in each and a WAN between each two, as part of a point."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Wire:
-    """What a link between sites, or of a site's hosts, can carry, in one direction."""
+    """One direction of a link between two sites, or of the link of a site's hosts."""
 
     bandwidth_mbit: float
     latency_ms: float  # one way
@@ -18,7 +18,13 @@ class Wire:
 
 @dataclass(frozen=True)
 class Sites:
-    """A set of sites by its name: the link of every host of each, and the link of every direction between two."""
+    """A set of sites.
+
+    Attributes:
+        name: of the set.
+        lans: for each site, the link of each of its hosts.
+        wans: for each two sites and direction, the link from the first to the second.
+    """
 
     name: str
     lans: tuple[tuple[str, Wire], ...]  # site, its hosts' link
@@ -26,7 +32,7 @@ class Sites:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Sites":
-        """The sites that `as_dict` gave."""
+        """Make the sites from what `as_dict` returned."""
         pairs = permutations(data["sites"], 2)
         return cls(
             data["name"],
@@ -35,7 +41,7 @@ class Sites:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The sites as JSON data: {name, sites: names in order, lans: {site: ...}, wans: {site -> site: ...}}."""
+        """Return JSON data: {name, sites: names in order, lans: {site: ...}, wans: {site -> site: ...}}."""
         return {
             "name": self.name,
             "sites": [site for site, _ in self.lans],
@@ -44,7 +50,7 @@ class Sites:
         }
 
     def of(self, workers: int) -> "Sites":
-        """What that many workers use of them: the first sites, at most one for each worker."""
+        """Those that a number of workers use: the first ones, at most one for each worker."""
         lans = self.lans[:workers]
         used = {site for site, _ in lans}
         return Sites(self.name, lans, tuple((pair, wan) for pair, wan in self.wans if used >= set(pair)))

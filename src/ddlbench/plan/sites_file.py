@@ -1,4 +1,4 @@
-"""The file of sites: from its content to sets of sites by name, and what is wrong with it."""
+"""The file of sites: its mistakes, and the sets of sites in it."""
 
 from collections.abc import Iterator, Mapping
 from itertools import permutations
@@ -14,7 +14,7 @@ _WIRE_KEYS = ("bandwidth_mbit", "latency_ms", "loss_percent", "jitter_ms")
 
 
 def problems(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with a file of sites that its schema does not see."""
+    """List the mistakes in a file of sites that its schema does not find."""
     for name, given in data.items():
         path: Path_ = (name,)
         sites = list(given["sites"])
@@ -61,7 +61,15 @@ def _too_much_jitter(link: Mapping[str, Any], path: Path_) -> Iterator[Problem]:
 
 
 def sites_from(data: Mapping[str, Any], links: Mapping[str, Link]) -> dict[str, Sites]:
-    """The sets of sites of a file without problems; `links` are those that a LAN may name."""
+    """Read the sets of sites of a file without mistakes.
+
+    Args:
+        data: the content of the file.
+        links: those that a LAN may name.
+
+    Returns:
+        Name -> set of sites.
+    """
     found = {}
     for name, given in data.items():
         wans = {pair: _wire(wan) for wan in given["wan"] for pair in _directions(wan)}

@@ -19,13 +19,13 @@ class Link:
 
     @property
     def values(self) -> tuple[float, float, float]:
-        """What it is, wherever that comes from."""
+        """Its values, without their source."""
         return self.bandwidth_mbit, self.latency_ms, self.loss_percent
 
 
 @dataclass(frozen=True)
 class PointToPoint:
-    """Messages of all sizes between two hosts on one link, time dilated by `dilation`, by one transport (tcp, gloo)."""
+    """A probe: messages of all sizes between two hosts on one link, dilated by `dilation`, by one transport."""
 
     link: str
     dilation: float
@@ -64,7 +64,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Fault:
-    """A training in the middle of which members of the worker group are killed, once for each entry of `kill`."""
+    """A training during which members of its worker group are killed; once for each entry of `kill`."""
 
     name: str
     run: Run  # of one point, which says what is trained
@@ -75,7 +75,7 @@ class Fault:
 
     @property
     def point(self) -> Point:
-        """What is trained."""
+        """The point that is trained."""
         return self.run.points[0]
 
     @property
@@ -125,7 +125,7 @@ class Figure:
         return own or (f"{folder}/{self.name}.csv",)
 
     def shows(self, point: Point) -> bool:
-        """Whether a point of its grids belongs to it."""
+        """Whether it shows a point of its grids."""
         return all(point.shown(key) in values for key, values in self.where.items())
 
 
