@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from ddlbench.datasets import prepare
-from ddlbench.errors import DdlbenchError, told_in_words
+from ddlbench.errors import DdlbenchError, exit_on_error
 from ddlbench.files import write_atomically
 from ddlbench.measurements import facts, provenance
 from ddlbench.sandbox.sandbox import run_sandboxed
@@ -117,7 +117,7 @@ def benchmark(outside: Callable[[Sequence[str]], None], inside: Inside = lambda 
     os.chdir(ROOT)
     paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-    with told_in_words():
+    with exit_on_error():
         if sys.argv[1:2] == ["--inside"]:
             folder = Path(sys.argv[2])
             tempfile.tempdir = os.environ["TMPDIR"] = str(folder)  # what is left behind goes with it

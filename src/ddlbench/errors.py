@@ -34,8 +34,12 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 @contextmanager
-def told_in_words(log: str | None = None) -> Iterator[None]:
-    """End the process with an error's text and exit code instead of a stack trace; `log` gets the text too."""
+def exit_on_error(log: str | None = None) -> Iterator[None]:
+    """End the process with an error's text and exit code instead of a stack trace.
+
+    Args:
+        log: a file that gets the text too, in place of its content; None: standard error alone.
+    """
     try:
         yield
     except DdlbenchError as error:

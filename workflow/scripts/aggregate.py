@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 
 from ddlbench.code.purposes import code_for
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.measurements.tables import aggregate, write_table
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     started = datetime.now(UTC)
     write_table(aggregate(list(snakemake.input.manifests)), snakemake.output[0])
     write_sidecar(

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ddlbench.code.purposes import code_for
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.probes.model_counts import write_counts
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     started = datetime.now(UTC)
     asked, environment = snakemake.params, Path(snakemake.input.environment)
     write_counts(asked.models, asked.image_shape, snakemake.output[0], environment=environment)

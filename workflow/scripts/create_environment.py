@@ -5,9 +5,9 @@ from pathlib import Path
 
 from ddlbench.environments.environment import IMPORTS
 from ddlbench.environments.failed_environments import create_or_record
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     target = Path(snakemake.output[0]).parent
     failure = create_or_record(snakemake.input.requirements, target, imports=IMPORTS[target.name])
     if failure:

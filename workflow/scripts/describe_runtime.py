@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 from ddlbench.containers.engines import describe_or_record
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     if failure := describe_or_record(snakemake.wildcards.runtime, snakemake.output[0]):
         Path(snakemake.log[0]).write_text(f"{failure}\n")
         print(failure, file=sys.stderr)

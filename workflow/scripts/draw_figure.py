@@ -6,12 +6,12 @@ from pathlib import Path
 import pandas as pd
 
 from ddlbench.code.purposes import code_for
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.figures import draw
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.plan import load
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     started = datetime.now(UTC)
     figure = load(snakemake.config, Path.cwd()).figures[snakemake.params.figure]
     draw(figure.name, [pd.read_csv(table) for table in snakemake.input.table], figure, snakemake.output)

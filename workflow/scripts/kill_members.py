@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from ddlbench.environments.materials import Materials, description_files
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.plan import load
 from ddlbench.sweep.faults import write_faults
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     plan = load(snakemake.config, Path.cwd(), gpus=snakemake.params.gpus)
     fault = plan.faults[snakemake.wildcards.fault]
     write_faults(

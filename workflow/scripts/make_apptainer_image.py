@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ddlbench.containers.image_files import write_description
 from ddlbench.containers.sif import make_sif
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 
 output, image = Path(snakemake.output[0]), Path(snakemake.input.image)
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     write_description(
         output,
         partial(make_sif, image, output.with_name(f"{output.parent.name}.sif")),

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ddlbench.containers.image import make_image
 from ddlbench.containers.image_files import write_description
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 
 files = snakemake.input
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     write_description(
         Path(snakemake.output[0]),
         partial(

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from ddlbench.environments.materials import Materials, description_files
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.plan import load
 from ddlbench.sweep.sweep import measure_run
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     here = snakemake.params
     plan = load(snakemake.config, Path.cwd(), scheduler=here.get("scheduler"), gpus=here.get("gpus", 0))
     measure_run(

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 from ddlbench.datasets import prepare
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.measurements.provenance import write_sidecar
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     started = datetime.now(UTC)
     name, shape = snakemake.wildcards.dataset.split("-")
     facts = prepare(name, snakemake.params.settings, snakemake.output[0], tuple(map(int, shape.split("x"))))

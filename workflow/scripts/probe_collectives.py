@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.plan import Collectives, load
 from ddlbench.probes.probe_tables import write_collectives
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     asked = snakemake.wildcards
     write_collectives(
         load(snakemake.config, Path.cwd()),

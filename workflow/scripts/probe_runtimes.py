@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from ddlbench.environments.materials import Materials, files_of
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.plan import load
 from ddlbench.plan.catalogue import NAMES
 from ddlbench.probes.runtime_probe import write_runtimes
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     write_runtimes(
         load(snakemake.config, Path.cwd()),
         Materials({runtime: files_of("torch", runtime) for runtime in NAMES["runtime"]}, {}),

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 
 from ddlbench.code.purposes import code_for
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.telemetry.table import tabulate, write_table
 
-with told_in_words(snakemake.log[0]):
+with exit_on_error(snakemake.log[0]):
     started = datetime.now(UTC)
     table, parts = tabulate(list(snakemake.input.manifests))
     write_table(table, snakemake.output[0])

@@ -3,7 +3,7 @@
 `python -m ddlbench.doctor.links` is the first process of a sandbox; it prints the backend's name.
 """
 
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.network.link import Link
 from ddlbench.network.star import Star
 
@@ -13,7 +13,7 @@ _LINK = Link(100, latency_ms=1, loss_percent=0.1)
 
 def main() -> None:
     """Make two hosts, shape their links, and print the backend's name."""
-    with told_in_words(), Star(_HOSTS, congestion_control="cubic") as star:
+    with exit_on_error(), Star(_HOSTS, congestion_control="cubic") as star:
         star.shape(_LINK)
         print(star.backend.name)
 

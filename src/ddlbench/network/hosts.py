@@ -1,4 +1,4 @@
-"""Which share of this machine each emulated host gets, and the time dilation that follows from it."""
+"""The share of this machine that each emulated host gets, and the time dilation that follows from it."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -8,15 +8,21 @@ from ddlbench.protocol.messages import GpuShare
 
 GIB = 2**30
 NETWORK = "10.66.0.0/16"  # of all emulated hosts
-# Left to the operating system and to our own processes when hosts share the machine's memory.
+# The hosts' share of the available memory; the operating system and our own processes need the rest.
 MEMORY_SHARE = 0.9
 
 
 @dataclass(frozen=True)
 class Host:
-    """One emulated host: its name and address, the cores its processes are pinned to, its threads and memory.
+    """One host of a run.
 
-    core_share: how much of these cores' time is its own; the rest is not lent to it while its neighbours wait.
+    Attributes:
+        name: `h1`, `h2`, ...
+        address: its IPv4 address.
+        cores: the cores that its processes are pinned to.
+        threads: how many threads a worker computes with.
+        memory_bytes: how much memory a worker may use.
+        core_share: how much of these cores' time it gets, 0 to 1; it never gets more, even if its neighbours are idle.
     """
 
     name: str
@@ -29,10 +35,13 @@ class Host:
 
 @dataclass(frozen=True)
 class Placement:
-    """All hosts of a run; times measured on them are divided by `dilation`.
+    """All hosts of a run.
 
-    `memory_reduced` tells that this machine has too little memory to give each host what the study gave it.
-    `gpus` are those of the first hosts, one of each worker, where the run computes on this machine's GPUs.
+    Attributes:
+        hosts: in order.
+        dilation: by which times that are measured on the hosts are divided.
+        memory_reduced: this machine has too little memory to give each host what the study asks for.
+        gpus: of the first hosts, one for each worker, if the run computes on this machine's GPUs.
     """
 
     hosts: tuple[Host, ...]
@@ -51,13 +60,24 @@ def place(
     available_memory_bytes: int,
     dilation: float | str = "auto",
 ) -> Placement:
-    """Place `count` hosts of `vcpus` and `memory_gb` (GiB) on `cores`.
+    """Place the hosts of a group on the cores of this machine.
 
-    Where all `host_count` hosts of the study fit, a host has its own cores and nothing is dilated. Otherwise every host
-    of the study, in small groups too, so that they compare, has at most one core, and time is dilated by
-    k = vcpus x (hosts on a core): a host then computes as fast as `vcpus` such cores that share the work perfectly. A
-    host that happens to be alone on its core, or whose neighbours wait, has its share of it and no more.
-    Raises ConfigError for a dilation that cannot be had on this machine, saying which can.
+    If all hosts of the study fit, each host has cores of its own and time is not dilated. Otherwise each host has at
+    most one core, in small groups too, so that groups of different sizes can be compared. Time is then dilated by
+    k = vcpus x (hosts on a core): a host computes as fast as `vcpus` such cores that share the work perfectly. A host
+    that is alone on its core, or whose neighbours wait, gets its share of the core and no more.
+
+    Args:
+        count: how many hosts the group has.
+        vcpus: of each host.
+        memory_gb: of each host, in GiB.
+        host_count: how many hosts the study has.
+        cores: the cores of this machine that may be used.
+        available_memory_bytes: of this machine.
+        dilation: the time dilation that the configuration asks for; `auto`: the smallest one, as above.
+
+    Raises:
+        ConfigError: this dilation is not possible on this machine; with those that are.
     """
     hosts_per_core = ceil(count / len(cores))
     if dilation == "auto" and host_count * vcpus <= len(cores):
@@ -78,13 +98,19 @@ def place(
 
 
 def on_nodes(count: int, *, vcpus: int, memory_gb: float) -> Placement:
-    """`count` hosts that are machines of their own, in real time; which ones, with which cores, is not known yet."""
+    """Hosts that are machines of their own, without time dilation; their addresses and cores are not known yet.
+
+    Args:
+        count: how many.
+        vcpus: of each host.
+        memory_gb: of each host, in GiB.
+    """
     hosts = tuple(Host(f"h{i}", "", (), vcpus, int(memory_gb * GIB)) for i in range(1, count + 1))
     return Placement(hosts, 1.0, memory_reduced=False)
 
 
 def _hosts_per_core(dilation: float, count: int, vcpus: int, cores: int) -> int:
-    """How many hosts share a core under the dilation that was asked for."""
+    """How many hosts share a core with the dilation that is asked for."""
     possible = [vcpus * n for n in range(ceil(count / cores), count + 1)]
     if dilation not in possible:
         raise ConfigError(

@@ -9,7 +9,7 @@ The latter prints one-way times in s by size, in JSON.
 import json
 import sys
 
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.probes.ping_pong import answer, listening, probe
 
 TIMEOUT_S = 60.0
@@ -31,5 +31,5 @@ def main(what: str, address: str, port: int, *numbers: int) -> None:
 
 
 if __name__ == "__main__":
-    with told_in_words():
+    with exit_on_error():
         main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

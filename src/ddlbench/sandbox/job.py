@@ -1,4 +1,4 @@
-"""A job in a sandbox of its own: a module of ours does it and answers; both are dataclasses, through files of JSON."""
+"""A job in a sandbox of its own, done by a module of ours. Job and answer are dataclasses, in files of JSON."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -24,13 +24,13 @@ def answer_of(
     logs: Path | None = None,
     within: Sequence[str] = (),
 ) -> Answer:
-    """What the module makes of the job, as the first process of a sandbox.
+    """Run a module as the first process of a new sandbox, give it a job, and read its answer.
 
     Args:
         module: its name, for `python -m`; its `main` is `do`.
         job: a dataclass.
         kind: the class of the answer, a dataclass.
-        what: the words for the job in an error.
+        what: the name of the job in an error.
         logs: a folder in which the job is kept beside what its workers print.
         within: as of `sandbox_argv`.
 
@@ -54,7 +54,7 @@ def do(kind: type[Job], work: Callable[[Job], object]) -> int:
         work: makes the answer, a dataclass.
 
     Returns:
-        The exit status: 0, or the code of an error, which is told in words.
+        The exit status: 0, or the exit code of an error, whose text is printed.
     """
     asked, answer = sys.argv[1:]
     try:

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from ddlbench.errors import told_in_words
+from ddlbench.errors import exit_on_error
 from ddlbench.files import write_atomically
 from ddlbench.launch.gpus import GpuLoad, Gpus
 from ddlbench.protocol.agent_messages import (
@@ -221,5 +221,5 @@ def main(job: SamplerJob) -> None:
 
 
 if __name__ == "__main__":
-    with told_in_words():
+    with exit_on_error():
         main(read_text(SamplerJob, sys.argv[1]))
