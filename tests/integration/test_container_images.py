@@ -20,6 +20,7 @@ import yaml
 from ddlbench.containers.builder import BUILDKIT, Build, build_argv, program
 from ddlbench.containers.sif import check_sif, is_untouched, isolated_argv
 from ddlbench.files import sha256_file
+from tests.support.pipeline import Pipeline
 from tests.support.repository import copy_of_the_repository, dry_run, environment, snakemake
 
 pytestmark = pytest.mark.needs("Apptainer")
@@ -60,10 +61,9 @@ def checkout(tmp_path: Path, client: docker.DockerClient, monkeypatch: pytest.Mo
 
 
 def test_pytorch_is_the_same_in_docker_in_apptainer_and_bare(
-    client: docker.DockerClient, torch_environment: dict[str, Any], tmp_path: Path
+    client: docker.DockerClient, contained: Pipeline, torch_environment: dict[str, Any]
 ) -> None:
-    root = copy_of_the_repository(tmp_path / "ddlbench")
-    made(root, *BOTH)
+    root = contained.root
     image, sif = (json.loads((root / file).read_text()) for file in BOTH)
     for each in (image, sif):
         assert each["packages"] == torch_environment["packages"]
