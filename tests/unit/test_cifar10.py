@@ -135,6 +135,13 @@ def test_damaged_records_are_named(
         (b"<html>not found</html>", "is damaged: not a gzip file"),
         (packed({"test_batch.bin": bytes(3073)})[:40], "is damaged: "),
     ],
+    ids=[
+        "a file short",
+        "a link",
+        "a huge file",
+        "a page",
+        "cut",
+    ],  # an archive has the time in it, a test's id must not
 )
 def test_a_wrong_archive_is_named(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / cifar10.NAME).write_bytes(data)
