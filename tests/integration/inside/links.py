@@ -1,5 +1,6 @@
 """What links carry, and how long that takes."""
 
+import errno
 import json
 import os
 import select
@@ -16,41 +17,62 @@ from typing import Any
 from pyroute2 import IPRoute
 
 from ddlbench.network.link import Link
+from ddlbench.network.queueing_disciplines import settings
+from ddlbench.network.sizes import BYTES_PER_MS, burst_bytes, queue_bytes
 from ddlbench.network.star import Star
-from ddlbench.network.traffic import FRAME
+from ddlbench.network.traffic import counters
 from ddlbench.system.namespaces import enter, entered
-from inside.star import connected, datagrams, flood, hosts, listening
+from inside.star import carried, connected, datagrams, flood, hosts, listening
 
 FOUR = [f"10.66.0.{number}" for number in range(1, 5)]
 TCP_INFO_RTO = 8  # offset in bytes, of microseconds
 
 
-def goodput_mbit(backend: str, link: dict[str, float], wanted: float, percent: float) -> list[float]:
-    """What iperf3 carries from one host to the other, measured until it is as `wanted`, a few times at most."""
+def iperf3_over(backend: str, link: dict[str, float]) -> dict[str, float]:
+    """What iperf3 says that it got from one host to the other, and what the router has counted meanwhile."""
     with hosts(backend) as star:
-        star.shape(Link(**link))
-        return goodput_between(star, 0, 1, wanted, percent)
+        asked = Link(**link)
+        star.shape(asked)
+        return iperf3_between(star, asked, 0, 1)
 
 
-def goodput_between(star: Star, sender: int, receiver: int, wanted: float, percent: float) -> list[float]:
-    found: list[float] = []
-    command = ["iperf3", "--server", "--json"]
+def iperf3_between(star: Star, link: Link, sender: int, receiver: int) -> dict[str, float]:
+    """Bytes: those that iperf3 tells of, those carried on the link, those that its shaper allows in the same time."""
     server = subprocess.Popen(
-        command, preexec_fn=lambda: enter(star.namespaces[receiver]), stdout=subprocess.DEVNULL
+        ["iperf3", "--server"], preexec_fn=lambda: enter(star.namespaces[receiver]), stdout=subprocess.DEVNULL
     )
-    while len(found) < 15 and not any(abs(each / wanted - 1) * 100 <= percent for each in found):
-        client = ["iperf3", "--json", "--client", star.addresses[receiver], "--time", "2", "--omit", "1"]
+    client = ["iperf3", "--json", "--client", star.addresses[receiver], "--time", "2"]
+    told = None
+    while told is None:
+        before, began = counters(star.backend.ports, 0)[sender], time.monotonic()
         answer = subprocess.run(
             client, preexec_fn=lambda: enter(star.namespaces[sender]), capture_output=True, text=True
         )
+        passed = counters(star.backend.ports, 0)[sender] - before
+        took_s = time.monotonic() - began
         report = json.loads(answer.stdout)
-        if "error" in report:  # the server is not there yet
+        if "error" not in report:
+            told = report["end"]["sum_received"]["bytes"]
+        else:  # the server is not there yet
             assert server.poll() is None
             time.sleep(0.1)
-            continue
-        found.append(report["end"]["sum_received"]["bits_per_second"] / 1e6)
     server.kill()
     server.wait()
+    return {"told": told, "carried": passed, "allowed": _allowed_bytes(link, took_s)}
+
+
+def _allowed_bytes(link: Link, seconds: float) -> float:
+    """What tbf lets through at most: its burst at once, and then no more than the rate."""
+    return link.bandwidth_mbit * 1e6 / 8 * seconds + burst_bytes(link)
+
+
+def settings_in_turn(backend: str, links: list[dict[str, float] | None]) -> list[dict[str, Any]]:
+    """What the kernel says of one link after another, None being an open one."""
+    found = []
+    with hosts(backend) as star:
+        for link in links:
+            star.shape(link and Link(**link))
+            found.append(settings(star))
     return found
 
 
@@ -59,26 +81,6 @@ def round_trips_ms(backend: str | None, link: dict[str, float], times: int = 15)
     with hosts(backend) as star:
         star.shape(Link(**link))
         return connecting_ms(star, times)
-
-
-def links_in_turn_ms(backend: str, links: list[dict[str, float] | None]) -> list[list[float]]:
-    """Round trips on one link after another, None being an open one."""
-    found = []
-    with hosts(backend) as star:
-        for link in links:
-            star.shape(link and Link(**link))
-            found.append(connecting_ms(star, times=40))
-    return found
-
-
-def late_ms(backend: str, times: int = 40) -> float:
-    """How late timers are, at least, of the kernel that has this backend: who waits for one is as late."""
-    found = []
-    for _ in range(times):
-        started = time.perf_counter()
-        time.sleep(0.01)
-        found.append((time.perf_counter() - started) * 1e3 - 10)
-    return min(found)
 
 
 def alone(link: dict[str, float], ready: str, go: str, times: int) -> list[float]:
@@ -99,16 +101,18 @@ def connecting_ms(star: Star, times: int, client: int = 0, server_host: int = 1)
     return found
 
 
-def unreachable_after_s(address: str) -> float:
-    """How long a host waits until it knows that it cannot reach an address outside of the star."""
-    with hosts(None) as star, entered(star.namespaces[0]):
-        started = time.perf_counter()
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
-            try:
-                endpoint.connect((address, 53))
-            except OSError:
-                return time.perf_counter() - started
-    raise AssertionError(f"{address} seems to be reachable")
+def unreachable(address: str) -> str:
+    """What the kernel says to a host that connects a UDP socket outside of the star: that never waits for anybody."""
+    with (
+        hosts(None) as star,
+        entered(star.namespaces[0]),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint,
+    ):
+        try:
+            endpoint.connect((address, 53))
+        except OSError as error:
+            return errno.errorcode[error.errno or 0]
+    return "nothing"
 
 
 def loss_percent(backend: str, link: dict[str, float], packets: int) -> float:
@@ -146,7 +150,7 @@ def jitter(backend: str, link: dict[str, float], times: int) -> dict[str, Any]:
         star.shape(Link(**link))
         found = one_way_ms(star, 0, 1, times, pause_s=2.2 * link["jitter_ms"] / 1000)
         sender, receiver = datagrams(star, 0), datagrams(star, 1)
-        receiver.settimeout(5)
+        receiver.settimeout(60)
         for number in range(100):
             sender.sendto(bytes([number]), receiver.getsockname())
         return {"times_ms": found, "order": [receiver.recv(1)[0] for _ in range(100)]}
@@ -155,7 +159,7 @@ def jitter(backend: str, link: dict[str, float], times: int) -> dict[str, Any]:
 def one_way_ms(star: Star, host: int, other: int, times: int, pause_s: float = 0.0) -> list[float]:
     """How long packets take from one host to another, by the same clock."""
     sender, receiver = datagrams(star, host), datagrams(star, other)
-    receiver.settimeout(5)
+    receiver.settimeout(60)
     found = []
     for _ in range(times):
         sender.sendto(struct.pack("=d", time.perf_counter()), receiver.getsockname())
@@ -166,7 +170,7 @@ def one_way_ms(star: Star, host: int, other: int, times: int, pause_s: float = 0
 
 
 def connection(congestion_control: str, dilation: float) -> dict[str, Any]:
-    """What the kernel says of a TCP connection between two hosts, on both sides of it."""
+    """What the kernel says of a TCP connection between two hosts, on both sides of it, and of the route."""
     with hosts(None, congestion_control=congestion_control, dilation=dilation) as star:
         star.shape(Link(100))
         with listening(star, 1) as server, connected(star, server) as client, server.accept()[0] as accepted:
@@ -178,16 +182,20 @@ def connection(congestion_control: str, dilation: float) -> dict[str, Any]:
                 side.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16) for side in (client, accepted)
             ]
             info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        with entered(star.namespaces[0]):
+            route = subprocess.run(["ip", "route"], capture_output=True, text=True, check=True).stdout
     return {
         "congestion_control": [name.rstrip(b"\0").decode() for name in names],
         "rto_ms": struct.unpack_from("=I", info, TCP_INFO_RTO)[0] / 1e3,
+        "route": route,
     }
 
 
-def behind_a_flood_ms(backend: str, link: dict[str, float], seconds: float) -> float:
-    """How long a packet takes that is sent after others were for so long, as fast as they could be."""
+def ahead_behind_a_flood(backend: str, link: dict[str, float], seconds: float) -> dict[str, int]:
+    """Bytes that reach a host before a packet that was sent after a flood, and those that its link's queues hold."""
+    asked = Link(**link)
     with hosts(backend) as star:
-        star.shape(Link(**link))
+        star.shape(asked)
         sender, receiver = datagrams(star, 0), datagrams(star, 1)
         child = os.fork()
         if child == 0:
@@ -195,13 +203,19 @@ def behind_a_flood_ms(backend: str, link: dict[str, float], seconds: float) -> f
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return one_way_ms(star, 0, 1, 1)[0]
+        before = carried(star)[3]
+        one_way_ms(star, 0, 1, 1)
+        ahead = carried(star)[3] - before
+    in_flight = asked.latency_ms * asked.bandwidth_mbit * BYTES_PER_MS
+    return {"ahead": ahead, "fits": int(2 * queue_bytes(asked) + in_flight)}  # out, and back from the router
 
 
-def arriving_mbit(backend: str, link: dict[str, float], senders: int, seconds: float) -> float:
-    """What arrives at one host while others send to it over TCP, in Mbit/s on the wire."""
+def poured(backend: str, link: dict[str, float], senders: int, seconds: float) -> dict[str, Any]:
+    """What arrives at one host while others send to it over TCP: from each, in all, and what its link allows."""
+    asked = Link(**link)
     with hosts(backend, addresses=FOUR) as star, ExitStack() as stack:
-        star.shape(Link(**link))
+        star.shape(asked)
+        before, began = carried(star)[1], time.monotonic()
         server = stack.enter_context(listening(star, 0))
         receivers = []
         for host in range(1, senders + 1):
@@ -209,18 +223,16 @@ def arriving_mbit(backend: str, link: dict[str, float], senders: int, seconds: f
             receivers.append(stack.enter_context(server.accept()[0]))
             if os.fork() == 0:
                 _pour(client)
-        _arrived_bytes(receivers, seconds / 2)
-        began = time.monotonic()
-        count = _arrived_bytes(receivers, seconds)
-        return count * (FRAME / 1448) * 8e-6 / (time.monotonic() - began)
-
-
-def _arrived_bytes(receivers: list[socket.socket], seconds: float) -> int:
-    count, until = 0, time.monotonic() + seconds
-    while time.monotonic() < until:
-        for each in select.select(receivers, [], [], 0.1)[0]:
-            count += len(each.recv(1 << 18))
-    return count
+        arrived = [0] * senders
+        while min(arrived) == 0 or time.monotonic() < began + seconds:
+            for each in select.select(receivers, [], [], 0.1)[0]:
+                arrived[receivers.index(each)] += len(each.recv(1 << 18))
+        passed = carried(star)[1] - before
+        return {
+            "arrived": arrived,
+            "carried": passed,
+            "allowed": _allowed_bytes(asked, time.monotonic() - began),
+        }
 
 
 def _pour(endpoint: socket.socket) -> None:

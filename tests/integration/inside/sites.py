@@ -3,10 +3,12 @@
 from typing import Any
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.network.link import Link
+from ddlbench.network.queueing_disciplines import settings
 from ddlbench.network.sites import Sites
-from ddlbench.network.verify import Tolerances
 from ddlbench.network.verify_sites import verify_sites
-from inside.links import connecting_ms, goodput_between, lost_between, one_way_ms
+from inside.checks import FORGIVING
+from inside.links import connecting_ms, iperf3_between, lost_between, one_way_ms
 from inside.star import ADDRESSES, hosts
 
 THREE = [*ADDRESSES, "10.66.0.3"]  # of two sites: two hosts on the first, one on the second
@@ -24,14 +26,14 @@ def site_times_ms(backend: str, sites: dict[str, Any], times: int = 60) -> dict[
         }
 
 
-def site_rates_mbit(
-    backend: str, sites: dict[str, Any], wanted: dict[str, float], percent: float
-) -> dict[str, list[float]]:
-    """What iperf3 carries from each of two sites to the other."""
+def iperf3_between_sites(
+    backend: str, sites: dict[str, Any], wans: dict[str, dict[str, float]]
+) -> dict[str, dict[str, float]]:
+    """What `iperf3_between` finds from each of two sites to the other, whose WANs are these."""
     with hosts(backend, addresses=THREE, sites=2) as star:
         star.shape(Sites.from_dict(sites))
         return {
-            way: goodput_between(star, *pair, wanted[way], percent)
+            way: iperf3_between(star, Link(**wans[way]), *pair)
             for way, pair in (("near -> far", (1, 2)), ("far -> near", (2, 1)))
         }
 
@@ -53,7 +55,9 @@ def probe_sites(
     with hosts(backend, addresses=THREE, sites=2, dilation=dilation) as star:
         star.shape(Sites.from_dict(made))
         try:
-            tolerances = Tolerances(rate_percent=5, rtt_percent=5, rtt_ms=2, loss_points=0.5)
-            return {"found": verify_sites(star, Sites.from_dict(asked), tolerances)}
+            return {
+                "found": verify_sites(star, Sites.from_dict(asked), FORGIVING),
+                "settings": settings(star),
+            }
         except DdlbenchError as error:
             return {"refused": str(error)}
