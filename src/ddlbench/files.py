@@ -2,8 +2,10 @@
 
 import errno
 import hashlib
+import io
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from typing import Any
 
 from ddlbench.errors import DdlbenchError
 
+MOST_BYTES = 1 << 28  # of a file that is read at once
 _TAIL_LINES = 8
 
 
@@ -74,9 +77,55 @@ def _complete_temporary_file(path: Path, data: bytes | str) -> Iterator[str]:
             os.unlink(temporary)
 
 
+def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader:
+    """Open what is expected to be a plain file, and wait for nothing: what comes from outside may be anything.
+
+    Args:
+        path: of the file.
+        follow: if it is a symbolic link, open what that leads to.
+
+    Raises:
+        OSError: it is missing, a folder, a pipe, a device, a symbolic link, or may not be read; `strerror` says which.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "is a symbolic link, which is not followed", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
+    """The content of a file from outside, as `open_regular` opens it.
+
+    Args:
+        path: of the file.
+        most_bytes: a larger file is not read.
+
+    Raises:
+        OSError: as `open_regular`, or the file is too large.
+    """
+    with open_regular(path) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(
+            errno.EFBIG, f"is larger than the {most_bytes} bytes that are expected at most", str(path)
+        )
+    return content
+
+
 def sha256_file(path: Path | str) -> str:
-    """SHA-256 of a file's content, as hexadecimal digits."""
-    with open(path, "rb") as file:
+    """SHA-256 of a file's content, as hexadecimal digits; links are followed.
+
+    Raises:
+        OSError: as `open_regular`.
+    """
+    with open_regular(path, follow=True) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -55,7 +55,16 @@ def made_environment(name: str, factory: pytest.TempPathFactory) -> dict[str, An
     stamp = f".environments/{name}/environment.json"
 
     def make(results: Path) -> None:
-        options = ["--cores", "2", "--nolock", "--rerun-triggers", "mtime", "--config", f"results={results}"]
+        options = [
+            "--cores",
+            "2",
+            "--nolock",
+            "--rerun-triggers",
+            "mtime",
+            "--config",
+            f"results={results}",
+            "results_outside=true",
+        ]
         answer = snakemake(REPOSITORY, stamp, *options, timeout=3600)
         assert answer.returncode == 0, answer.stderr
 

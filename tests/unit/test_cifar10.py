@@ -132,7 +132,7 @@ def test_damaged_records_are_named(
         (packed({"test_batch.bin": bytes(3073)}), "data_batch_1.bin, .* not found in this archive"),
         (packed(dict.fromkeys(CIFAR10_FILES, b""), tarfile.SYMTYPE), "not found in this archive"),
         (packed({"huge": bytes(cifar10.MOST_BYTES + 1)}), "cifar-10-batches-bin/huge has 30730001 bytes"),
-        (b"<html>not found</html>", "is damaged: not a gzip file"),
+        (b"<html>not found</html>", "is damaged: Not a gzipped file"),
         (packed({"test_batch.bin": bytes(3073)})[:40], "is damaged: "),
     ],
     ids=[

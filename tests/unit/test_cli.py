@@ -116,7 +116,7 @@ def test_the_summary_of_nothing_says_so(figure, capsys, tmp_path):
 def test_a_config_that_is_not_there_exits_with_2(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["summary"]) == 2
-    assert "config/config.yaml: cannot be read" in capsys.readouterr().err
+    assert "config/config.yaml: there is no such file" in capsys.readouterr().err
 
 
 def test_the_summary_starts_without_what_is_slow_to_import(figure):

@@ -13,6 +13,7 @@ from ddlbench.code.purposes import code_for
 from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.plan import load, overridden, requested
 from ddlbench.plan.catalogue import NAMES
+from ddlbench.plan.config_files import configuration
 from ddlbench.plan.request import OF_THE_PLAN
 from ddlbench.containers.base_image import PACKAGES
 from ddlbench.environments.failed_environments import failures, forget
@@ -34,12 +35,16 @@ SCHEDULER = (
 
 GPUS = planned_gpus(is_planning=workflow.is_main_process)
 
-sources = dict.fromkeys(map(os.path.relpath, [*workflow.configfiles, *workflow.overwrite_configfiles]))
+# The configuration is data: no directive reads it, as Snakemake's parser runs code that stands in a file.
+given = workflow.config_settings
 try:
+    settings, sources = configuration(given.configfiles, given.config, root=Path(workflow.basedir))
+    config.clear()
+    config.update(settings if isinstance(settings, dict) else {})
     PLAN = load(
-        config,
+        settings,
         Path(workflow.basedir),
-        source=" with ".join(map(str, sources)),
+        source=" with ".join(map(os.path.relpath, sources)),
         scheduler=SCHEDULER,
         gpus=GPUS,
     )
@@ -51,6 +56,33 @@ def no_such_figure(name):
     """Refuse a target that looks like a figure's name, with the nearest that is one."""
     print(f"there is no figure {name!r}{nearest(name, PLAN.figures)}", file=sys.stderr)
     sys.exit(2)
+
+
+def known_probe(table):
+    """Refuse a probe that the configuration does not ask for; gives nothing to wait for."""
+    known = {name for figure in PLAN.figures.values() for name in figure.tables} | {
+        each.table for each in PLAN.probes
+    }
+    if table not in known:
+        print(
+            f"there is no probe {table!r}{nearest(table, known)}; `probes` in the configuration names them",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    return []
+
+
+def known_dataset(wildcards):
+    """Refuse a data set that no point of the configuration trains with; gives nothing to wait for."""
+    known = {point.dataset_key for run in PLAN.runs for point in run.points}
+    known |= {fault.point.dataset_key for fault in PLAN.faults.values()}
+    if wildcards.dataset not in known:
+        name = wildcards.dataset
+        print(
+            f"no point of the configuration has the data set {name!r}{nearest(name, known)}", file=sys.stderr
+        )
+        sys.exit(2)
+    return []
 
 
 def described_by(points):

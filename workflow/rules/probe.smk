@@ -10,6 +10,9 @@ rule point_to_point:
         environment=lambda wildcards: (
             [] if wildcards.transport in ("tcp", "ucx") else [".environments/torch/environment.json"]
         ),
+        known=lambda wildcards: known_probe(
+            "probes/point_to_point/{link}-k{dilation}-{transport}.csv".format(**wildcards)
+        ),
         fresh=FRESH,
     output:
         f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv",
@@ -53,6 +56,9 @@ rule runtimes:
 rule collectives:
     input:
         environment=".environments/torch/environment.json",
+        known=lambda wildcards: known_probe(
+            "probes/collectives/{link}-k{dilation}-{hosts}h-{transport}.csv".format(**wildcards)
+        ),
         fresh=FRESH,
     output:
         f"{RESULTS}/probes/collectives/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}.csv",

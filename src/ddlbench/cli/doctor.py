@@ -2,12 +2,9 @@
 
 import argparse
 import json
+import os
 from dataclasses import asdict
-from functools import reduce
 from pathlib import Path
-from typing import Any
-
-from ddlbench.cli.arguments import DEFAULT_CONFIG
 
 _PATIENCE_S = 10.0  # everything answers within two seconds, unless the machine is busy
 _SHARE_OF_A_PROGRAM = 0.9  # of the patience: a program ends before the doctor gives up
@@ -50,13 +47,18 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from ddlbench.doctor.questions import questions
     from ddlbench.doctor.screen import screen
     from ddlbench.plan import load
-    from ddlbench.plan.yaml_file import read_yaml
+    from ddlbench.plan.config_files import configuration
 
     root, patience_s = Path.cwd(), arguments.patience
-    files = [DEFAULT_CONFIG, *arguments.configfile]
-    config = reduce(_merged, (read_yaml(file, root) for file in files))
+    config, files = configuration([root / file for file in arguments.configfile], root=root)
     # The plan assumes SLURM and a GPU: whether they are here is one of the findings.
-    plan = load(config, root, source=" with ".join(map(str, files)), scheduler="slurm", gpus=1)
+    plan = load(
+        config,
+        root,
+        source=" with ".join(os.path.relpath(file, root) for file in files),
+        scheduler="slurm",
+        gpus=1,
+    )
     found = findings(
         questions(plan.settings, root, patience_s=_SHARE_OF_A_PROGRAM * patience_s), patience_s=patience_s
     )
@@ -71,10 +73,3 @@ def _doctor(arguments: argparse.Namespace) -> int:
     else:
         print(screen(found, verdicts))
     return 0 if all(each.is_whole for each in verdicts if each.figure in wanted) else 1
-
-
-def _merged(below: Any, above: Any) -> Any:
-    """Merge two configurations as Snakemake does: key by key, `above` replaces `below`."""
-    if not isinstance(below, dict) or not isinstance(above, dict):
-        return above
-    return below | {key: _merged(below.get(key), value) for key, value in above.items()}

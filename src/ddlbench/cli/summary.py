@@ -26,12 +26,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _summary(arguments: argparse.Namespace) -> int:
-    config = _read_yaml(arguments.config)
+    config = _read_block(arguments.config)
     results = Path(config.get("results", "results"))
     studies = config.get("studies") or []
     figures: dict[str, Mapping[str, Any]] = {}
     for study in studies:
-        figures |= _read_yaml(arguments.config.parent / "studies" / f"{study}.yaml").get("figures") or {}
+        figures |= _read_block(arguments.config.parent / "studies" / f"{study}.yaml").get("figures") or {}
     drawn = [name for name in figures if (results / "figures" / f"{name}.svg").is_file()]
     print(f"{counted(len(drawn), 'figure')} of {len(figures)} drawn (medians [95 % intervals]):")
     for name in drawn:
@@ -115,15 +115,10 @@ def _program(name: str) -> str:
     return name if shutil.which(name) or not installed.exists() else os.path.relpath(installed)
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml
+def _read_block(path: Path) -> dict[str, Any]:
+    from ddlbench.plan.yaml_file import read_yaml
 
-    try:
-        content = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not YAML: {error}") from None
+    content = read_yaml(path, Path.cwd())
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected keys and values")
     return content

@@ -4,7 +4,9 @@ Format: records of 3,073 bytes, the label and then the red, green and blue value
 (https://www.cs.toronto.edu/~kriz/cifar.html). The Python version is pickled, and so it is never read.
 """
 
+import gzip
 import io
+import os
 import tarfile
 import zlib
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ import numpy as np
 from ddlbench.datasets.arrays import CLASSES, Arrays, Shape, shape_words
 from ddlbench.datasets.fetch import Expected, fetch
 from ddlbench.errors import DdlbenchError
+from ddlbench.files import read_regular
 
 STORED: Shape = (32, 32, 3)
 SHAPES = (STORED, (224, 224, 3))  # the latter are enlarged when they are used: stored, they would take 9 GB
@@ -111,9 +114,7 @@ def _from_folder(folder: Path, archive: Archive) -> dict[str, bytes]:
 
 def _bytes(path: Path, most: int) -> bytes:
     try:
-        if (size := path.stat().st_size) > most:
-            raise DdlbenchError(f"{path}: expected at most {most} bytes, found {size}")
-        return path.read_bytes()
+        return read_regular(path, most)
     except OSError as error:
         raise DdlbenchError(f"{path}: {error.strerror}") from error
 
@@ -124,11 +125,40 @@ def _fetched(url: str, archive: Archive) -> bytes:
     return fetch(url, expected, advice=advice, total_s=FETCH_S)
 
 
+class _Bounded(io.RawIOBase):
+    """What an archive unpacks to, read in pieces of a bounded size: a header may announce gigabytes."""
+
+    def __init__(self, unpacking: gzip.GzipFile) -> None:
+        self._unpacking = unpacking
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._unpacking.tell()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._unpacking.seek(offset, whence)
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= MOST_BYTES:
+            raise tarfile.ReadError(
+                f"it announces {size} bytes at once, and expected are at most {MOST_BYTES}"
+            )
+        return self._unpacking.read(size)
+
+
 def _unpacked(data: bytes, where: str, archive: Archive) -> dict[str, bytes]:
     """The six files in an archive, in memory: nothing of it is written, and no larger file is unpacked."""
     found: dict[str, bytes] = {}
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
+        with (
+            gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacking,
+            tarfile.open(fileobj=_Bounded(unpacking), mode="r:") as tar,
+        ):
             for member in tar:
                 if member.size > MOST_BYTES:
                     raise DdlbenchError(

@@ -10,6 +10,7 @@ from ddlbench.datasets import idx
 from ddlbench.datasets.arrays import CLASSES, Arrays, Shape, shape_words
 from ddlbench.datasets.fetch import Expected, fetch
 from ddlbench.errors import DdlbenchError
+from ddlbench.files import read_regular
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _from_folder(folder: Path, file: IdxFile) -> tuple[str, bytes]:
     dotted = file.name.replace("-idx", ".idx")
     for name in (file.name, f"{file.name}.gz", dotted, f"{dotted}.gz"):
         try:
-            return str(folder / name), (folder / name).read_bytes()
+            return str(folder / name), read_regular(folder / name, idx.MAX_BYTES)
         except FileNotFoundError:
             continue
         except OSError as error:

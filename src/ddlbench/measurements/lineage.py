@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import sha256_json
+from ddlbench.files import read_regular, sha256_json
 from ddlbench.measurements.provenance import SUFFIX, relative_name, repository_root
 from ddlbench.measurements.record import DamagedRecord, Record
 
@@ -94,12 +94,14 @@ def _sidecar_path(root: Path, name: str) -> str | None:
 
 def _read_sidecar(root: Path, name: str) -> dict[str, Any]:
     try:
-        content = json.loads((root / name).read_bytes())
+        content = json.loads(read_regular(root / name))
         checksum = content.pop("checksum", None)
         if checksum is not None and checksum != sha256_json(content):
             raise ValueError("its checksum does not match its content")
         return {"outputs": [], "parameters": {}, **{key: content[key] for key in _SIDECAR_KEYS}, **content}
-    except (ValueError, KeyError, AttributeError) as error:
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedRecord(name, f"this sidecar cannot be read ({error}); make its file again") from None
 
 
@@ -108,8 +110,8 @@ def read_manifest(file: Path) -> dict[str, Any] | None:
     if file.suffix != ".json":
         return None
     try:
-        content = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+        content = json.loads(read_regular(file))
+    except (OSError, ValueError, RecursionError):
         return None
     is_manifest = isinstance(content, dict) and "run" in content and isinstance(content.get("points"), list)
     return content if is_manifest else None
@@ -129,7 +131,7 @@ def telemetry_files(record: Record) -> Iterator[tuple[str, str]]:
 
 def is_record(file: Path) -> bool:
     """Whether a file holds a measurement."""
-    return file.suffix == ".json" and b'"step_times_ms"' in file.read_bytes()
+    return file.suffix == ".json" and b'"step_times_ms"' in read_regular(file)
 
 
 def find(file: Path | str) -> tuple[Path, str]:

@@ -9,7 +9,7 @@ from ddlbench.code.purposes import code_for
 from ddlbench.files import sha256_file
 from ddlbench.measurements.lineage import find, is_record, origin_of, telemetry_files
 from ddlbench.measurements.provenance import SUFFIX
-from ddlbench.measurements.record import DamagedRecord, parse
+from ddlbench.measurements.record import DamagedRecord, read_record
 
 NEEDS_A_SIDECAR = {"table", "figure"}
 
@@ -95,7 +95,7 @@ class _Comparison:
             self.mismatches.setdefault(path, Mismatch(path, f"is damaged: {damage.why}"))
 
     def _compare_telemetry(self, root: Path, name: str) -> None:
-        for path, sha256 in telemetry_files(parse((root / name).read_bytes(), name)):
+        for path, sha256 in telemetry_files(read_record(root / name, name)):
             self.compare(root, path, sha256)
 
     def _compare_origin(self, root: Path, name: str, role: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import sha256_json
+from ddlbench.files import read_regular, sha256_json
 
 SCHEMA = 1
 
@@ -55,6 +55,26 @@ def seal(record: Mapping[str, Any]) -> Record:
     return {**plain, "checksum": sha256_json(plain)}
 
 
+def read_record(path: Path, name: Path | str | None = None) -> Record:
+    """The record in a file.
+
+    Args:
+        path: of the file, which may be anything.
+        name: what messages call it; its path without one.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DamagedRecord: it is no whole, true record, or no regular file.
+    """
+    try:
+        content = read_regular(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DamagedRecord(name or path, str(error.strerror)) from None
+    return parse(content, name or path)
+
+
 def parse(text: str | bytes, path: Path | str) -> Record:
     """Read and check a record.
 
@@ -71,7 +91,7 @@ def parse(text: str | bytes, path: Path | str) -> Record:
             raise ValueError("not an object")
         content = {key: value for key, value in record.items() if key != "checksum"}
         found = sha256_json(content)
-    except ValueError as error:  # also bytes that are not UTF-8, and NaN
+    except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8, NaN, and endless brackets
         raise DamagedRecord(path, f"it is not JSON ({error})") from None
     if record.get("checksum") != found:
         raise DamagedRecord(path, f"its checksum says {record.get('checksum')}, its content is {found}")

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ddlbench.files import canonical_json, create_once, sha256_json, write_atomically
-from ddlbench.measurements.record import DamagedRecord, Record, parse, seal
+from ddlbench.files import canonical_json, create_once, read_regular, sha256_json, write_atomically
+from ddlbench.measurements.record import DamagedRecord, Record, read_record, seal
 
 SINCE = "since"
 MEASURE_KEYS = ("warmup_steps", "min_steps", "max_steps", "step_budget_s")
@@ -122,7 +122,7 @@ class Store:
         since = self._since(fingerprint)
         for path in self._files(fingerprint):
             try:
-                record = parse(path.read_bytes(), path)
+                record = read_record(path)
                 if record["fingerprint"] != fingerprint:
                     raise DamagedRecord(path, f"it belongs to the fingerprint {record['fingerprint']}")
             except FileNotFoundError:  # another pipeline has set it aside in the meantime
@@ -155,8 +155,8 @@ class Store:
 
     def _since(self, fingerprint: str) -> datetime | None:
         try:
-            return _instant((self._folder(fingerprint) / SINCE).read_text())
-        except (FileNotFoundError, ValueError):
+            return _instant(read_regular(self._folder(fingerprint) / SINCE, 1000).decode())
+        except (OSError, ValueError):
             return None
 
     def _set_aside(self, path: Path, why: str) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import sha256_json, write_atomically
+from ddlbench.files import read_regular, sha256_json, write_atomically
 from ddlbench.measurements.provenance import repository_root
-from ddlbench.measurements.record import METRICS, DamagedRecord, Record, epochs, parse, steps
+from ddlbench.measurements.record import METRICS, DamagedRecord, Record, epochs, read_record, steps
 from ddlbench.measurements.statistics import is_stable, median_interval
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
         DdlbenchError: it is damaged or missing; says how to make it again.
     """
     try:
-        manifest: dict[str, Any] = json.loads(path.read_bytes())
+        manifest: dict[str, Any] = json.loads(read_regular(path))
         return {key: manifest[key] for key in ("study", "grid", "points")} | manifest
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DdlbenchError(
             f"{path}: this manifest cannot be read ({type(error).__name__}: {error}).\n"
             f"  To write it again:  rm -f {path}  and start again; measurements are kept."
@@ -153,7 +153,7 @@ def records_of(path: Path, entry: Mapping[str, Any]) -> list[Record]:
     for name in entry.get("measurements") or []:
         file = repository_root(path) / name
         try:
-            records.append(parse(file.read_bytes(), name))
+            records.append(read_record(file, name))
         except (FileNotFoundError, DamagedRecord) as error:
             what = error if isinstance(error, DamagedRecord) else f"{name}: this measurement is missing"
             raise DdlbenchError(

@@ -8,7 +8,7 @@ from typing import Any
 from ddlbench.files import sha256_file, sha256_json
 from ddlbench.measurements import facts
 from ddlbench.measurements.lineage import find, is_record, origin_of, telemetry_files
-from ddlbench.measurements.record import DamagedRecord, Record, parse, words
+from ddlbench.measurements.record import DamagedRecord, Record, read_record, words
 
 
 @dataclass
@@ -34,7 +34,7 @@ def trace(file: Path | str) -> str:
     """
     root, name = find(file)
     if is_record(root / name):
-        record = parse((root / name).read_bytes(), name)
+        record = read_record(root / name, name)
         children = [_Node(words(record["point"])), *_telemetry(root, record), *_leaves([record])]
         node = _Node(_labelled(root, name, ""), children)
     else:
@@ -87,7 +87,7 @@ def _measurements(root: Path, paths: Sequence[str]) -> _Node:
     for path in paths:
         label = _labelled(root, path, "")
         try:
-            record = parse((root / path).read_bytes(), path)
+            record = read_record(root / path, path)
         except FileNotFoundError:
             points.setdefault("missing", _Node("missing")).children.append(_Node(label))
             continue

@@ -18,6 +18,7 @@ LINKS = "config/links.yaml"
 SITES = sites_file.FILE
 MOST_SHOWN = 30  # problems in one message
 SWITCHES = {"true": True, "false": False}
+OWN_FOLDERS = ("benchmarks", "config", "containers", "docs", "logs", "profiles", "src", "tests", "workflow")
 
 
 def load(
@@ -38,8 +39,9 @@ def load(
     if isinstance(config, Path):
         source = str(config.relative_to(root)) if config.is_relative_to(root) else str(config)
         config = read_yaml(config, root)
-    if isinstance(config, Mapping) and (fresh := str(config.get("fresh"))) in SWITCHES:
-        config = {**config, "fresh": SWITCHES[fresh]}  # as Snakemake's --config passes it on
+    if isinstance(config, Mapping):  # as Snakemake's --config passes switches on
+        given = {key: str(config.get(key)) for key in ("fresh", "results_outside")}
+        config = {**config, **{key: SWITCHES[text] for key, text in given.items() if text in SWITCHES}}
     rules = schemas(root)
     links, places = (read_yaml(root / file, root) for file in (LINKS, SITES))
     available = {path.stem: path for path in sorted((root / "config" / "studies").glob("*.yaml"))}
@@ -75,6 +77,7 @@ def load(
         for name in block(block(config, "cluster"), "figures")
         if name not in figures
     ]
+    problems += _misplaced_results(config, source)
     problems += _unknown_figures(config["default_figures"], figures, set(available) - set(studies), source)
     if problems:
         raise _error(problems)
@@ -102,6 +105,23 @@ def _selected(config: Any, available: Mapping[str, Path]) -> list[str]:
 def _error(problems: list[Problem]) -> ConfigError:
     more = [f"... and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
     return ConfigError("\n".join([*map(str, problems[:MOST_SHOWN]), *more]))
+
+
+def _misplaced_results(config: Mapping[str, Any], file: str) -> Iterator[Problem]:
+    """The folder of results lies below the repository, and is none of its own, unless that is chosen."""
+    results = Path(config["results"])
+    if not str(results).isprintable():
+        yield Problem(file, ("results",), f"{str(results)!r} is not a name for a folder")
+    elif config.get("results_outside"):
+        return
+    elif results.is_absolute() or ".." in results.parts or not results.parts:
+        text = (
+            f"{str(results)!r} does not lie below the repository (`results_outside: true` allows any place)"
+        )
+        yield Problem(file, ("results",), text)
+    elif results.parts[0] in OWN_FOLDERS or results.parts[0].startswith("."):
+        text = f"{str(results)!r} is a folder of the project's own (possible is another below the repository)"
+        yield Problem(file, ("results",), text)
 
 
 def _reversed_bounds(

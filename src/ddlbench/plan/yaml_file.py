@@ -1,25 +1,83 @@
-"""Reading a YAML file, with errors that name the file and the line."""
+"""Reading a YAML file as data: one parser for the command line, Snakemake, nodes and jobs.
 
+It takes YAML 1.2's core scalars (https://yaml.org/spec/1.2.2/#103-core-schema), so that `1:30`, `on` and `2026-11-01`
+are texts, and one thing of YAML 1.1, the merge key `<<`. It constructs nothing but these. Size, depth and what aliases
+multiply are bounded; a key that is given twice is refused.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ddlbench.errors import ConfigError
+from ddlbench.files import read_regular
+
+MOST_BYTES = 1 << 20
+MOST_DEPTH = 40
+MOST_NODES = 200_000  # values after all aliases have been replaced by what they stand for
+_SCALARS = {  # tag -> the plain scalars that have it, and the characters with which these begin
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+0123456789."),
+    ),
+    "merge": (r"<<", ["<"]),
+}
 
 
 def read_yaml(path: Path, root: Path) -> Any:
-    """Content of `path`, which messages show relative to `root`.
+    """The content of a file.
 
-    Raises ConfigError for a file that is missing, cannot be read, is no YAML or gives a key twice.
+    Args:
+        path: of the file, which must be a regular one.
+        root: the folder that messages show the path relative to.
+
+    Raises:
+        ConfigError: the file is missing, cannot be read, is too large, is no YAML in UTF-8, is nested too deep, or
+            gives a key twice; with the line.
     """
-    import yaml
-
-    name = path.relative_to(root) if path.is_relative_to(root) else path
+    name = str(path.relative_to(root) if path.is_relative_to(root) else path)
     try:
-        return yaml.load(path.read_bytes(), _loader())
+        return parse_yaml(read_regular(path, MOST_BYTES).decode("utf-8"), name)
     except FileNotFoundError:
         raise ConfigError(f"{name}: there is no such file") from None
     except OSError as error:
         raise ConfigError(f"{name}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name}: is not UTF-8 text (byte {error.start + 1})") from None
+
+
+def parse_yaml(text: str, name: str) -> Any:
+    """The content of a YAML document.
+
+    Args:
+        text: the document.
+        name: what messages call it.
+
+    Raises:
+        ConfigError: as `read_yaml`.
+    """
+    import yaml
+
+    kind = _loader()
+    try:
+        _check_depth(text, name)
+        loader = kind(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            if (size := _size(node, {})) > MOST_NODES:
+                raise ConfigError(
+                    f"{name}: its aliases stand for {size} values (expected at most {MOST_NODES})"
+                )
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -28,8 +86,38 @@ def read_yaml(path: Path, root: Path) -> Any:
         raise ConfigError(f"{name}: is not valid YAML ({error})") from None
 
 
+def _check_depth(text: str, name: str) -> None:
+    """Refuse a document that is nested too deep, before anything recurses into it."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_DEPTH:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise ConfigError(
+                f"{name}, line {line}: is nested too deep (expected at most {MOST_DEPTH} levels)"
+            )
+
+
+def _size(node: Any, known: dict[int, int]) -> int:
+    """How many values a node holds after aliases have been replaced. Raises ValueError if it holds itself."""
+    if id(node) not in known:
+        known[id(node)] = -1
+        known[id(node)] = 1 + sum(_size(each, known) for each in _children(node))
+    if known[id(node)] < 0:
+        raise ValueError(f"line {node.start_mark.line + 1}: an alias stands for what it is in")
+    return known[id(node)]
+
+
+def _children(node: Any) -> Iterator[Any]:
+    for each in node.value if isinstance(node.value, list) else ():
+        yield from each if isinstance(each, tuple) else (each,)
+
+
+@cache
 def _loader() -> Any:
-    """The fastest safe loader that there is, made to refuse a key that is given twice."""
+    """The fastest safe loader that there is, with the scalars of YAML 1.2 and no key given twice."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -38,7 +126,7 @@ def _loader() -> Any:
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen: set[str] = set()
             for key, _ in node.value:
-                if not isinstance(key.value, str) or key.value == "<<":
+                if not isinstance(key.value, str) or key.tag == "tag:yaml.org,2002:merge":
                     continue
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(
@@ -47,4 +135,15 @@ def _loader() -> Any:
                 seen.add(key.value)
             return super().construct_mapping(node, deep)
 
+    Loader.yaml_implicit_resolvers = {}
+    for tag, (pattern, first) in _SCALARS.items():
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"), first)
+    Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: _int(node.value))
+    for tag in ("timestamp", "binary", "set", "omap", "pairs"):  # of YAML 1.1, by an explicit tag
+        Loader.yaml_constructors = {**Loader.yaml_constructors}
+        Loader.yaml_constructors.pop(f"tag:yaml.org,2002:{tag}", None)
     return Loader
+
+
+def _int(text: str) -> int:
+    return int(text, 0) if text.startswith(("0o", "0x")) else int(text)

@@ -1,0 +1,41 @@
+"""The files of a configuration, one over the other, read as data by our own parser."""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from ddlbench.plan.yaml_file import read_yaml
+
+DEFAULT_CONFIG = Path("config/config.yaml")
+OWN_FILE = "configuration"  # `--config configuration=FILE`: a file that Snakemake does not read
+
+
+def configuration(
+    files: Sequence[Path], overrides: Mapping[str, Any] = {}, *, root: Path
+) -> tuple[Any, list[Path]]:
+    """The default configuration, with the values of other files and of the command line in place of its own.
+
+    Args:
+        files: over the default one, in their order.
+        overrides: of the command line; one named `configuration` is a file more.
+        root: of the repository, which messages show paths relative to.
+
+    Returns:
+        The configuration, not validated yet, and the files that it is from.
+
+    Raises:
+        ConfigError: a file cannot be read, or is no YAML that is data.
+    """
+    values = dict(overrides)
+    own = values.pop(OWN_FILE, None)
+    names = [root / DEFAULT_CONFIG, *files, *([root / str(own)] if own else [])]
+    sources = list(dict.fromkeys(path.absolute() for path in names))
+    return reduce(merged, [*(read_yaml(path, root) for path in sources), values]), sources
+
+
+def merged(below: Any, above: Any) -> Any:
+    """Two configurations, key by key: `above` replaces what `below` has, blocks are merged."""
+    if not isinstance(below, Mapping) or not isinstance(above, Mapping):
+        return above
+    return {**below, **{key: merged(below.get(key, value), value) for key, value in above.items()}}
