@@ -112,10 +112,47 @@ def test_a_mistake_in_another_configuration_file_is_reported_there(checkout):
     assert "config/mine.yaml" in line
 
 
+def test_code_in_a_file_of_the_configuration_does_not_run(checkout, tmp_path):
+    ran, evil = tmp_path / "ran", tmp_path / "evil.yaml"
+    evil.write_text(f"__use_yte__: true\nfresh: ?open({str(ran)!r}, 'w').write('x')\n")
+    checkout.configure()
+    assert "__use_yte__: there is no such key" in refused(checkout, "--config", f"configuration={evil}")
+    path = checkout.root / "config/config.yaml"
+    path.write_text(evil.read_text() + path.read_text().replace("fresh:", "# fresh:"))
+    assert "__use_yte__: there is no such key" in refused(checkout)
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("results", ["../../x", "/tmp/elsewhere", ".", "src", ".git/x", "a\nb"])
+def test_results_lie_below_the_repository_and_in_none_of_its_own_folders(checkout, results):
+    checkout.configure({"results": results})
+    before = sorted(checkout.root.rglob("*"))
+    assert "config/config.yaml: results: " in refused(checkout)
+    assert [
+        path for path in checkout.root.rglob("*") if path not in before and ".snakemake" not in path.parts
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("results/probes/point_to_point/gigabit-k0-tcp.csv", "there is no probe"),
+        ("results/probes/collectives/gigabit-k1-99h-gloo.csv", "there is no probe"),
+        ("results/datasets/synthetic-99999x99999x3.npz", "no point of the configuration has the data set"),
+    ],
+)
+def test_what_nothing_asks_for_is_refused_while_planning(checkout, target, why):
+    checkout.configure()
+    answer = checkout.attempt("--dry-run", target)
+    assert answer.returncode != 0
+    assert why in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
 @pytest.mark.parametrize(
     ("file", "told"),
     [
-        ("config/config.yaml", "Config file is not valid JSON or YAML"),  # says Snakemake
+        ("config/config.yaml", r"config/config.yaml, line \d+, column \d+: is not valid YAML"),
         ("config/links.yaml", r"config/links.yaml, line \d+, column \d+: is not valid YAML"),
         (
             "config/studies/tiny2000.yaml",
