@@ -2,6 +2,7 @@
 
 import copy
 import re
+import shutil
 from typing import Any
 
 import pytest
@@ -144,6 +145,7 @@ def test_results_lie_below_the_repository_and_in_none_of_its_own_folders(checkou
 def test_what_nothing_asks_for_is_refused_while_planning(checkout, target, why):
     checkout.configure()
     answer = checkout.attempt("--dry-run", target)
+    shutil.rmtree(checkout.root / "results", ignore_errors=True)
     assert answer.returncode != 0
     assert why in answer.stderr
     assert "Traceback" not in answer.stderr
