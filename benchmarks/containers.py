@@ -18,10 +18,10 @@ from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
 from ddlbench.hosts.group_on_hosts import launched
 from ddlbench.launch.group_job import GroupJob
-from ddlbench.launch.group_member import Timeouts
 from ddlbench.launch.roles import members
 from ddlbench.network.hosts import GIB, Host, Placement
 from ddlbench.protocol.codec import read, written
+from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.package import package_root
 from ddlbench.workers.modules import MODULES
 

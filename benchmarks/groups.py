@@ -24,12 +24,13 @@ from ddlbench.launch.bare import workers_argv, workers_environment
 from ddlbench.launch.control_socket import unix_socket
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.launch.group_job import GroupJob
-from ddlbench.launch.group_member import Launch, Timeouts
+from ddlbench.launch.group_member import Launch
 from ddlbench.launch.roles import members, worker_of
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host, Placement, place
 from ddlbench.network.star import Star
 from ddlbench.protocol.messages import FROM_MEMBER, Hello, ModelShape, TrainingPoint
+from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.namespaces import enter
 from ddlbench.system.processes import die_with_parent
 

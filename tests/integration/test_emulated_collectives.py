@@ -11,12 +11,12 @@ from typing import Any
 import psutil
 import pytest
 
-from ddlbench.launch.group_member import Timeouts
 from ddlbench.measurements.collectives import bus_bandwidth_mbit
-from ddlbench.measurements.measure import StopRule
 from ddlbench.network.link import Link
-from ddlbench.network.verify import Tolerances
 from ddlbench.probes.collective_probe import NOT_AVAILABLE, Found, How, probe_collectives, probe_messages
+from ddlbench.protocol.measure import StopRule
+from ddlbench.protocol.timeouts import Timeouts
+from ddlbench.protocol.tolerances import Tolerances
 from tests.support.extremes import most
 
 RATE_MBIT = 100

@@ -12,11 +12,11 @@ import psutil
 import pytest
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.measurements.measure import StopRule
 from ddlbench.measurements.point_to_point import latency_us, rows
 from ddlbench.network.link import Link
-from ddlbench.network.verify import Tolerances
 from ddlbench.probes.link_probe import NETPIPE, probe_link
+from ddlbench.protocol.measure import StopRule
+from ddlbench.protocol.tolerances import Tolerances
 from tests.support.extremes import least, most
 
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry

@@ -11,7 +11,7 @@ import pytest
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.control_socket import unix_socket
 from ddlbench.launch.fork_starter import ForkServer
-from ddlbench.launch.group_member import LackedMemory, Launch, Timeouts, WorkerFailed, WorkerRefused
+from ddlbench.launch.group_member import LackedMemory, Launch, WorkerFailed, WorkerRefused
 from ddlbench.launch.memory_signs import sign_of_lacking_memory
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host
@@ -25,6 +25,7 @@ from ddlbench.protocol.messages import (
     Train,
     Trained,
 )
+from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.package import package_root
 from ddlbench.workers.common.scheduler_slice import slice_ms
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from ddlbench.containers.engines import describe_or_record
 from ddlbench.environments.materials import Materials, dataset_folders, files_of
 from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
+from ddlbench.plan.settings import Datasets, DatasetSource
 
 
 def described(folder: Path, name: str, **says: object) -> Path:
@@ -47,7 +48,7 @@ def test_an_image_comes_with_the_engine_that_runs_it(tmp_path):
 
 
 def test_workers_may_read_the_data_sets_and_the_folders_that_these_point_into():
-    settings = {"imagenet": {"folder": "/images"}, "mnist": {"folder": "/elsewhere"}, "digits": {}}
+    settings = Datasets(DatasetSource("/elsewhere"), DatasetSource(), DatasetSource("/images"))
     datasets = [Path("/results/imagenet-224x224x3.npz"), Path("/results/digits-28x28x1.npz")]
     assert dataset_folders(settings, datasets) == ["/images", "/results"]
 

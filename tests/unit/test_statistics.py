@@ -6,8 +6,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddlbench.measurements.measure import StopRule
 from ddlbench.measurements.statistics import RESAMPLES, SEED, is_stable, median_interval, needs_repetition
+from ddlbench.protocol.measure import StopRule
 
 RULE = StopRule(min_repetitions=3, max_repetitions=6, interval_percent=10)
 TIMES = st.lists(st.floats(1e-3, 1e6), min_size=2, max_size=12)

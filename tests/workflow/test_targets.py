@@ -65,13 +65,12 @@ def test_a_probe_by_ucx_needs_no_framework(checkout):
 
 
 def test_all_probes_probes_every_link_that_is_asked_for(checkout):
-    asked = PLAN.settings["probes"]
-    messages, collectives = asked["point_to_point"], asked["collectives"]
+    messages, collectives = PLAN.settings.probes.point_to_point, PLAN.settings.probes.collectives
     assert dry_run(checkout, "all_probes") == {
         "all_probes": 1,
         "environment": 1,
-        "point_to_point": len(messages["links"]) * len(messages["transports"]),
-        "collectives": len(collectives["links"]) * len(collectives["hosts"]),
+        "point_to_point": len(messages.links) * len(messages.transports),
+        "collectives": len(collectives.links) * len(collectives.hosts),
     }
 
 

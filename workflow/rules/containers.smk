@@ -19,7 +19,7 @@ rule base_image:
     conda:
         "../envs/driver.yaml"
     params:
-        base=PLAN.settings["containers"]["base"],
+        base=PLAN.settings.containers.base,
         packages=list(PACKAGES),
     script:
         "../scripts/make_base_image.py"

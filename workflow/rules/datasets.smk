@@ -12,6 +12,6 @@ rule dataset:
     conda:
         "../envs/driver.yaml"
     params:
-        settings=lambda wildcards: PLAN.settings["datasets"].get(wildcards.dataset.split("-")[0], {}),
+        settings=lambda wildcards: asdict(PLAN.settings.datasets.source(wildcards.dataset.split("-")[0])),
     script:
         "../scripts/prepare_dataset.py"

@@ -21,8 +21,8 @@ rule measure:
     params:
         code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
-        measure=lambda wildcards: dict(sorted(PLAN.settings["measure"].items())),
-        dilation=lambda wildcards: PLAN.settings["dilation"],
+        measure=lambda wildcards: as_params(PLAN.settings.measure),
+        dilation=lambda wildcards: PLAN.settings.dilation,
         gpus=lambda wildcards: gpus_for(PLAN.run(wildcards.run)),
     script:
         "../scripts/measure_run.py"
@@ -41,7 +41,7 @@ use rule measure as measure_on_nodes with:
     params:
         code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
-        measure=lambda wildcards: dict(sorted(PLAN.settings["measure"].items())),
+        measure=lambda wildcards: as_params(PLAN.settings.measure),
         dilation=1,
         scheduler=SCHEDULER,
 

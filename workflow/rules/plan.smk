@@ -1,6 +1,7 @@
 # config -> PLAN: validated before anything starts; plain data that the other rules look things up in.
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -15,6 +16,7 @@ from ddlbench.plan import load, overridden, requested
 from ddlbench.plan.catalogue import NAMES
 from ddlbench.plan.config_files import configuration
 from ddlbench.plan.request import OF_THE_PLAN
+from ddlbench.plan.settings import as_params
 from ddlbench.containers.base_image import PACKAGES
 from ddlbench.environments.failed_environments import failures, forget
 from ddlbench.launch.gpus import planned_gpus
@@ -97,7 +99,7 @@ def gpus_for(run):
 
 def requirements(wildcards):
     """The locked requirements of an environment."""
-    return PLAN.settings["environments"][wildcards.environment]["requirements"]
+    return PLAN.settings.environments[wildcards.environment].requirements
 
 
 def request_for(key):
@@ -136,11 +138,11 @@ if workflow.is_main_process and not workflow.dryrun:
         print(told, file=sys.stderr)
     remove_orphans(PLAN, retried=PLAN.figures.keys() & set(sys.argv) or PLAN.figures)
 
-RESULTS = PLAN.settings["results"]
+RESULTS = PLAN.settings.results
 INVOCATION = f"{RESULTS}/.invocation.json"
 # A file that `--config fresh=true` renews: whatever was measured before it is measured again.
 FRESH = stamp(
-    f"{RESULTS}/.fresh", renew=PLAN.settings["fresh"] and workflow.is_main_process and not workflow.dryrun
+    f"{RESULTS}/.fresh", renew=PLAN.settings.fresh and workflow.is_main_process and not workflow.dryrun
 )
 
 
@@ -153,6 +155,6 @@ wildcard_constraints:
     dilation="[0-9.]+",
     hosts="[0-9]+",
     transport="tcp|gloo|nccl|ucx",
-    environment="|".join(sorted(PLAN.settings["environments"])),
+    environment="|".join(sorted(PLAN.settings.environments)),
     runtime="docker|apptainer",
     dataset="[a-z0-9]+-[0-9]+x[0-9]+x[0-9]+",

@@ -26,9 +26,9 @@ rule point_to_point:
     params:
         code=lambda wildcards: code_for("point_to_point").sha256,
         link=lambda wildcards: list(PLAN.links[wildcards.link].values),
-        measure=dict(sorted(PLAN.settings["probes"]["measure"].items())),
-        largest_bytes=PLAN.settings["probes"]["point_to_point"]["largest_bytes"],
-        netpipe=PLAN.settings["probes"]["netpipe"],
+        measure=as_params(PLAN.settings.probes.measure),
+        largest_bytes=PLAN.settings.probes.point_to_point.largest_bytes,
+        netpipe=PLAN.settings.probes.netpipe,
     script:
         "../scripts/probe_point_to_point.py"
 
@@ -48,7 +48,7 @@ rule runtimes:
     threads: 1024
     params:
         code=lambda wildcards: code_for("runtimes").sha256,
-        rounds=PLAN.settings["probes"]["measure"]["min_repetitions"],
+        rounds=PLAN.settings.probes.measure.min_repetitions,
     script:
         "../scripts/probe_runtimes.py"
 
@@ -71,7 +71,7 @@ rule collectives:
     params:
         code=lambda wildcards: code_for("collectives").sha256,
         link=lambda wildcards: list(PLAN.links[wildcards.link].values),
-        measure=dict(sorted(PLAN.settings["probes"]["measure"].items())),
-        sizes_bytes=PLAN.settings["probes"]["collectives"]["sizes_bytes"],
+        measure=as_params(PLAN.settings.probes.measure),
+        sizes_bytes=list(PLAN.settings.probes.collectives.sizes_bytes),
     script:
         "../scripts/probe_collectives.py"

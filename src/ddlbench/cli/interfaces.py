@@ -1,6 +1,7 @@
 """`ddlbench interfaces`: this machine's network interfaces, which of them carries each fabric, and the transports."""
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG
@@ -29,7 +30,9 @@ def _interfaces(arguments: argparse.Namespace) -> int:
 
     # Outside of a repository there is no default configuration, and nothing is named by hand.
     is_outside = arguments.config == DEFAULT_CONFIG and not DEFAULT_CONFIG.exists()
-    named = {} if is_outside else load(arguments.config, Path.cwd()).settings["interfaces"]
+    named: Mapping[str, str | None] = (
+        {} if is_outside else load(arguments.config, Path.cwd()).settings.interfaces
+    )
     print(table(interfaces()))
     print("\nfabric")
     for fabric in FABRICS:
@@ -40,7 +43,7 @@ def _interfaces(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _carrier(fabric: str, named: dict[str, str | None]) -> str:
+def _carrier(fabric: str, named: Mapping[str, str | None]) -> str:
     """The interface that would carry the fabric, or why there is none."""
     from ddlbench.network.fabrics import interface_of
     from ddlbench.sandbox.sandbox import check_sandbox

@@ -14,8 +14,8 @@ from pathlib import Path
 from ddlbench.cli.arguments import DEFAULT_CONFIG, host_name, number, whole_number
 from ddlbench.cli.probe_report import must_be_writable, report
 from ddlbench.errors import ConfigError, nearest
-from ddlbench.measurements.measure import StopRule
 from ddlbench.probes.ping_pong import LARGEST_BYTES, MOST_BYTES, answer, listening, probe, sizes
+from ddlbench.protocol.measure import StopRule
 
 PORT = 5002  # NetPIPE's own
 # Few repetitions are enough: each value is already the mean over some milliseconds.
@@ -119,7 +119,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 def _probe_link(arguments: argparse.Namespace) -> int:
     from ddlbench.network.fabrics import OF_EMULATED_HOSTS
     from ddlbench.network.link import Link
-    from ddlbench.network.verify import Tolerances
     from ddlbench.plan import load
     from ddlbench.probes.link_probe import probe_link
 
@@ -137,7 +136,7 @@ def _probe_link(arguments: argparse.Namespace) -> int:
         largest_bytes=arguments.largest_bytes,
         timeout_s=arguments.timeout_s,
         netpipe=arguments.netpipe,
-        tolerances=Tolerances(**plan.settings["tolerances"]),
+        tolerances=plan.settings.tolerances,
     )
     measured = found.measured.as_dict() if found.measured else {}
     print(f"link {arguments.name}: asked {link}")

@@ -10,7 +10,7 @@ from ddlbench.errors import DdlbenchError, nearest
 
 __all__ = ["DATASETS", "Arrays", "check", "prepare"]
 
-Reader = Callable[[Mapping[str, Any], Shape, int], tuple[Arrays, dict[str, Any]]]
+Reader = Callable[[Mapping[str, str | None], Shape, int], tuple[Arrays, dict[str, Any]]]
 
 DATASETS: Mapping[str, Reader] = {
     "digits": digits.read,
@@ -23,7 +23,7 @@ DATASETS: Mapping[str, Reader] = {
 
 def prepare(
     name: str,
-    settings: Mapping[str, Any] | None,
+    settings: Mapping[str, str | None] | None,
     output: Path | str,
     image_shape: Shape = (28, 28, 1),
     seed: int = 1,

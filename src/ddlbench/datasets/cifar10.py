@@ -55,7 +55,7 @@ PUBLISHED = Archive(
 
 
 def read(
-    settings: Mapping[str, Any], shape: Shape, seed: int, archive: Archive = PUBLISHED
+    settings: Mapping[str, str | None], shape: Shape, seed: int, archive: Archive = PUBLISHED
 ) -> tuple[Arrays, dict[str, Any]]:
     """The images as 32x32x3, whatever the shape that will be made of them.
 

@@ -19,7 +19,7 @@ ENLARGED = 3  # 8x8 becomes 24x24, in a frame of 2, much as MNIST's 20x20 digits
 LEVELS = 16
 
 
-def read(settings: Mapping[str, Any], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
+def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
     """Read the digits: enlarged to 24x24 (bilinear), framed to 28x28, values 0 to 255; split 1,437 to 360, stratified.
 
     Raises:

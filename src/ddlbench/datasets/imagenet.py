@@ -20,7 +20,7 @@ SUFFIXES = (".jpeg", ".jpg", ".png")
 FOLDERS = {"train": "train", "test": "val"}
 
 
-def read(settings: Mapping[str, Any], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
+def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
     """Make the index of `settings["folder"]`: its path, class names in order, and each part's paths, sizes and labels.
 
     Equal names and sizes at the same place give equal bytes. A worker refuses an image that has another size later.

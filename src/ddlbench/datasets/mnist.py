@@ -57,7 +57,7 @@ FILES: Mapping[str, IdxFile] = {  # as published at yann.lecun.com/exdb/mnist; t
 
 
 def read(
-    settings: Mapping[str, Any], shape: Shape, seed: int, files: Mapping[str, IdxFile] = FILES
+    settings: Mapping[str, str | None], shape: Shape, seed: int, files: Mapping[str, IdxFile] = FILES
 ) -> tuple[Arrays, dict[str, Any]]:
     """The four arrays of `settings["folder"]`, or without one of `settings["url"]`.
 

@@ -15,7 +15,7 @@ PATTERN = 4  # a class is a pattern of 4x4 random patches, enlarged smoothly
 NOISE = 40.0  # grey levels
 
 
-def read(settings: Mapping[str, Any], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
+def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
     """Make images: each is the pattern of its class with noise. All classes have the same number, in random order."""
     if min(shape) < 1:
         raise DdlbenchError(

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -25,13 +24,14 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.network.fabrics import interface_of
 from ddlbench.network.interfaces import speed
+from ddlbench.plan.settings import Settings
 from ddlbench.sandbox.sandbox import check_sandbox, sandbox_argv
 
 _MODULE_OF_LINKS = "ddlbench.doctor.links"
 _PODMANS_SOCKETS = ("{own}/podman/podman.sock", "/run/podman/podman.sock")
 
 
-def questions(settings: Mapping[str, Any], root: Path, *, patience_s: float) -> list[Question]:
+def questions(settings: Settings, root: Path, *, patience_s: float) -> list[Question]:
     """List all questions, in the order in which answers are shown.
 
     Args:
@@ -39,8 +39,8 @@ def questions(settings: Mapping[str, Any], root: Path, *, patience_s: float) -> 
         root: its repository.
         patience_s: how long a program may take to answer.
     """
-    named = settings["interfaces"]
-    frameworks = {name: root / each["requirements"] for name, each in settings["environments"].items()}
+    named = settings.interfaces
+    frameworks = {name: root / each.requirements for name, each in settings.environments.items()}
     return [
         ("runtime", "bare", _bare),
         ("runtime", "docker", partial(_engine, "docker", patience_s)),

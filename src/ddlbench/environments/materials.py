@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ddlbench.environments.environment import STAMP
 from ddlbench.environments.failed_environments import failure_of
@@ -12,6 +12,7 @@ from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_json
 from ddlbench.plan import Point
+from ddlbench.plan.settings import Datasets
 from ddlbench.protocol.codec import Malformed, read_text
 
 ENVIRONMENTS, IMAGES = Path(".environments"), Path(".images")
@@ -95,7 +96,7 @@ def files_of(environment: str, runtime: str) -> list[Path]:
     return [IMAGES / environment / f"{runtime}.json", ENVIRONMENTS / runtime / STAMP]
 
 
-def dataset_folders(settings: Mapping[str, Any], datasets: Iterable[Path]) -> list[str]:
+def dataset_folders(settings: Datasets, datasets: Iterable[Path]) -> list[str]:
     """The folders that workers read data sets from, as absolute paths.
 
     Args:
@@ -104,5 +105,5 @@ def dataset_folders(settings: Mapping[str, Any], datasets: Iterable[Path]) -> li
     """
     files = {os.path.abspath(path.parent) for path in datasets}
     names = {path.name.split("-")[0] for path in datasets}
-    given = {settings.get(name, {}).get("folder") for name in names} - {None}
-    return sorted(files | {os.path.abspath(folder) for folder in given})
+    given = (settings.source(name).folder for name in names)
+    return sorted(files | {os.path.abspath(folder) for folder in given if folder})

@@ -7,9 +7,9 @@ from typing import Literal, get_args
 from ddlbench.environments.materials import BARE
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.container_starter import Contained
-from ddlbench.launch.group_member import Timeouts
 from ddlbench.launch.roles import Member
 from ddlbench.network.hosts import Placement
+from ddlbench.protocol.timeouts import Timeouts
 
 Fabric = Literal["emulated", "loopback", "ethernet", "infiniband"]
 

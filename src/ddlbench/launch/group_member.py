@@ -15,16 +15,6 @@ from ddlbench.protocol.messages import StartMember
 
 
 @dataclass(frozen=True)
-class Timeouts:
-    """How long a phase may last, in seconds, and how long a worker may be silent."""
-
-    launch_s: float
-    prepare_s: float
-    step_s: float
-    heartbeat_s: float
-
-
-@dataclass(frozen=True)
 class Launch:
     """Where a member starts.
 

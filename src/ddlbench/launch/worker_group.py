@@ -14,7 +14,6 @@ from ddlbench.launch.group_member import (
     GroupMember,
     LackedMemory,
     Launch,
-    Timeouts,
     WorkerFailed,
     WorkerRefused,
     start_of,
@@ -41,6 +40,7 @@ from ddlbench.protocol.messages import (
     Trained,
     TrainingPoint,
 )
+from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.processes import describe_exit
 
 R = TypeVar("R")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ddlbench.measurements.measure import StopRule
+from ddlbench.protocol.measure import StopRule
 
 if TYPE_CHECKING:
     import numpy

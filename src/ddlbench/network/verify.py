@@ -33,6 +33,7 @@ from ddlbench.network.traffic import (
     settled_count,
     udp_socket,
 )
+from ddlbench.protocol.tolerances import Tolerances
 
 _DISCARD_PORT, _PING_PORT = 9, 7
 _PINGS = 7
@@ -61,23 +62,6 @@ class Measured:
     def as_dict(self) -> dict[str, float]:
         """The three numbers by name."""
         return asdict(self)
-
-
-@dataclass(frozen=True)
-class Tolerances:
-    """How far a measured link may be from what was asked for.
-
-    Attributes:
-        rate_percent: of the rate.
-        rtt_percent: of each time, or `rtt_ms` if that is more.
-        rtt_ms: of each time, in ms.
-        loss_points: of the loss, in percentage points, or what chance alone may do if that is more.
-    """
-
-    rate_percent: float
-    rtt_percent: float
-    rtt_ms: float
-    loss_points: float
 
 
 def verify(star: Star, link: Link, tolerances: Tolerances, effort: Effort = FULL) -> Measured:

@@ -30,7 +30,8 @@ from ddlbench.network.traffic import (
     settled_count,
     udp_socket,
 )
-from ddlbench.network.verify import OutOfTolerance, Tolerances, deviations, with_retries
+from ddlbench.network.verify import OutOfTolerance, deviations, with_retries
+from ddlbench.protocol.tolerances import Tolerances
 
 _PINGS, _JITTERED_PINGS, _IF_LOSSY = 9, 40, 3
 _PING_GAP_S = 0.004

@@ -1,6 +1,6 @@
 """Reading a configuration: it becomes a Plan, or one ConfigError that names every mistake."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from ddlbench.plan.catalogue import NAMES
 from ddlbench.plan.plan import Plan
 from ddlbench.plan.probe import probes_of
 from ddlbench.plan.schema import Known, Path_, Problem, block, schemas
+from ddlbench.plan.settings import Settings, settings_from
 from ddlbench.plan.study import Link
 from ddlbench.plan.study_file import StudyFile
 from ddlbench.plan.yaml_file import read_yaml
@@ -66,29 +67,29 @@ def load(
 
     known_links = {name: Link(**{**link, **_floats(link)}) for name, link in links.items()}
     known_sites = sites_file.sites_from(places, known_links)
-    seed, shaped_mbit = int(config["measure"]["seed"]), float(config["probes"]["shaped_mbit"])
+    settings = settings_from(config)
+    seed, shaped_mbit = settings.measure.seed, settings.probes.shaped_mbit
     studies = {file.key: file.study(known_links, known_sites, seed, shaped_mbit) for file in files}
-    problems += _reversed_bounds(config, ("measure",), ("steps", "repetitions"), source)
-    problems += _reversed_bounds(config["probes"], ("probes", "measure"), ("repetitions",), source)
+    problems += _reversed_bounds(settings, source)
     problems += [problem for file in files for problem in file.problems]
     figures = [str(name) for file in files for name in block(file.data, "figures")]
     problems += [
         Problem(source, ("cluster", "figures", name), f"{name!r} is not a figure{nearest(name, figures)}")
-        for name in block(block(config, "cluster"), "figures")
+        for name in settings.cluster.figures
         if name not in figures
     ]
-    problems += _misplaced_results(config, source)
-    problems += _unknown_figures(config["default_figures"], figures, set(available) - set(studies), source)
+    problems += _misplaced_results(settings, source)
+    problems += _unknown_figures(settings.default_figures, figures, set(available) - set(studies), source)
     if problems:
         raise _error(problems)
     return Plan(
-        settings=config,
+        settings=settings,
         links=known_links,
         sites=known_sites,
         studies=studies,
         figures={name: figure for study in studies.values() for name, figure in study.figures.items()},
-        default_figures=tuple(config["default_figures"]),
-        probes=probes_of(config["probes"], known_links),
+        default_figures=tuple(settings.default_figures),
+        probes=probes_of(settings.probes, known_links),
         runs=tuple(run for study in studies.values() for grid in study.grids.values() for run in grid.runs),
         scheduler=scheduler,
         gpus=gpus,
@@ -107,12 +108,12 @@ def _error(problems: list[Problem]) -> ConfigError:
     return ConfigError("\n".join([*map(str, problems[:MOST_SHOWN]), *more]))
 
 
-def _misplaced_results(config: Mapping[str, Any], file: str) -> Iterator[Problem]:
+def _misplaced_results(settings: Settings, file: str) -> Iterator[Problem]:
     """The folder of results lies below the repository, and is none of its own, unless that is chosen."""
-    results = Path(config["results"])
+    results = Path(settings.results)
     if not str(results).isprintable():
         yield Problem(file, ("results",), f"{str(results)!r} is not a name for a folder")
-    elif config.get("results_outside"):
+    elif settings.results_outside:
         return
     elif results.is_absolute() or ".." in results.parts or not results.parts:
         text = (
@@ -124,18 +125,20 @@ def _misplaced_results(config: Mapping[str, Any], file: str) -> Iterator[Problem
         yield Problem(file, ("results",), text)
 
 
-def _reversed_bounds(
-    parent: Mapping[str, Any], path: Path_, counted: tuple[str, ...], file: str
-) -> Iterator[Problem]:
-    for what in counted:
-        low, high = parent["measure"][f"min_{what}"], parent["measure"][f"max_{what}"]
+def _reversed_bounds(settings: Settings, file: str) -> Iterator[Problem]:
+    measure, of_probes = settings.measure, settings.probes.measure
+    bounds: list[tuple[Path_, str, int, int]] = [
+        (("measure",), "steps", measure.min_steps, measure.max_steps),
+        (("measure",), "repetitions", measure.min_repetitions, measure.max_repetitions),
+        (("probes", "measure"), "repetitions", of_probes.min_repetitions, of_probes.max_repetitions),
+    ]
+    for path, what, low, high in bounds:
         if low > high:
-            text = f"{high} is less than min_{what}, which is {low}"
-            yield Problem(file, (*path, f"max_{what}"), text)
+            yield Problem(file, (*path, f"max_{what}"), f"{high} is less than min_{what}, which is {low}")
 
 
 def _unknown_figures(
-    wanted: list[str], known: list[str], other_studies: set[str], file: str
+    wanted: Sequence[str], known: list[str], other_studies: set[str], file: str
 ) -> Iterator[Problem]:
     for index, name in enumerate(wanted):
         if name not in known and name.partition("_")[0] not in other_studies:

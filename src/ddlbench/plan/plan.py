@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.plan.catalogue import BETWEEN_MACHINES, MEASURABLE
 from ddlbench.plan.point import Point
 from ddlbench.plan.probe import Collectives
 from ddlbench.plan.run import Run
+from ddlbench.plan.settings import Settings
 from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Fault, Figure, Grid, Link, PointToPoint, Study
 
@@ -33,7 +34,7 @@ class Status(NamedTuple):
 class Plan:
     """All studies of a configuration, expanded; pure data."""
 
-    settings: Mapping[str, Any]  # the validated configuration
+    settings: Settings
     links: Mapping[str, Link]
     sites: Mapping[str, Sites]
     studies: Mapping[str, Study]

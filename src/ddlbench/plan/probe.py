@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
+from ddlbench.plan.settings import Probes
 from ddlbench.plan.study import Link, PointToPoint
 
 
@@ -28,21 +28,19 @@ def dilation_of(links: Iterable[Link], shaped_mbit: float) -> float:
     return float(max([1, *(ceil(link.bandwidth_mbit / shaped_mbit) for link in links)]))
 
 
-def probes_of(
-    settings: Mapping[str, Any], links: Mapping[str, Link]
-) -> tuple[PointToPoint | Collectives, ...]:
+def probes_of(settings: Probes, links: Mapping[str, Link]) -> tuple[PointToPoint | Collectives, ...]:
     """List the probes of the configuration: each link by each transport, and among each number of hosts."""
-    messages, collectives = settings["point_to_point"], settings["collectives"]
-    factor = {name: dilation_of([link], settings["shaped_mbit"]) for name, link in links.items()}
+    messages, collectives = settings.point_to_point, settings.collectives
+    factor = {name: dilation_of([link], settings.shaped_mbit) for name, link in links.items()}
     return (
         *(
             PointToPoint(link, factor[link], transport)
-            for link in messages["links"]
-            for transport in messages["transports"]
+            for link in messages.links
+            for transport in messages.transports
         ),
         *(
-            Collectives(link, hosts, factor[link], collectives["transport"])
-            for link in collectives["links"]
-            for hosts in collectives["hosts"]
+            Collectives(link, hosts, factor[link], collectives.transport)
+            for link in collectives.links
+            for hosts in collectives.hosts
         ),
     )

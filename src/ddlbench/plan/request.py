@@ -42,15 +42,15 @@ def requested(plan: Plan, run: Run) -> dict[str, Any]:
 
 def overridden(plan: Plan) -> set[str]:
     """The names of all resources that `cluster` sets for any study or figure."""
-    cluster = plan.settings.get("cluster", {})
-    said = [keys for block in ("studies", "figures") for keys in cluster.get(block, {}).values()]
+    cluster = plan.settings.cluster
+    said = [keys for block in (cluster.studies, cluster.figures) for keys in block.values()]
     return {OVERRIDES[key] for keys in said for key in keys}
 
 
 def _overrides(plan: Plan, run: Run) -> dict[str, Any]:
-    cluster = plan.settings.get("cluster", {})
-    said = dict(cluster.get("studies", {}).get(run.study, {}))
-    for figure, keys in cluster.get("figures", {}).items():
+    cluster = plan.settings.cluster
+    said = dict(cluster.studies.get(run.study, {}))
+    for figure, keys in cluster.figures.items():
         if run.study == plan.figures[figure].study and run in plan.runs_of(figure):
             said |= keys
     return {OVERRIDES[key]: value for key, value in said.items()} | (

@@ -18,18 +18,20 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.hosts.group_on_hosts import launched
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.launch.group_job import GroupJob
-from ddlbench.launch.group_member import Timeouts, WorkerFailed
+from ddlbench.launch.group_member import WorkerFailed
 from ddlbench.launch.roles import members
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.measurements.collectives import BUS_FACTORS, ELEMENT_BYTES, whole_bytes
-from ddlbench.measurements.measure import StopRule
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.network.hosts import Placement, place
 from ddlbench.network.link import Link
-from ddlbench.network.verify import Measured, Tolerances, verify
+from ddlbench.network.verify import Measured, verify
 from ddlbench.plan.plan import NO_GPU
 from ddlbench.probes.ping_pong import sizes
+from ddlbench.protocol.measure import StopRule
 from ddlbench.protocol.messages import TimeCollective, Timed
+from ddlbench.protocol.timeouts import Timeouts
+from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.sandbox.job import answer_of, do
 from ddlbench.system.gpu_shares import share_out
 

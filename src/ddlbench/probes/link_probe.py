@@ -20,16 +20,17 @@ import psutil
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail
-from ddlbench.measurements.measure import StopRule
 from ddlbench.measurements.point_to_point import from_netpipe
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.network.hosts import GIB, Host
 from ddlbench.network.limits import Capacity, check_delay, check_queues
 from ddlbench.network.link import Link
 from ddlbench.network.star import Star
-from ddlbench.network.verify import Measured, Tolerances, verify
+from ddlbench.network.verify import Measured, verify
 from ddlbench.probes.compiled_ping_pong import compiled
 from ddlbench.probes.ping_pong import PeerVanished, Trips, answer, listening, probe, sizes
+from ddlbench.protocol.measure import StopRule
+from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.sandbox.job import answer_of, do
 from ddlbench.system.namespaces import enter, entered
 from ddlbench.system.processes import describe_exit, die_with_parent

@@ -10,18 +10,16 @@ from ddlbench.code.purposes import code_for
 from ddlbench.environments.failed_environments import read_description
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
-from ddlbench.launch.group_member import Timeouts
 from ddlbench.measurements import collectives, facts, point_to_point, provenance
-from ddlbench.measurements.measure import StopRule
 from ddlbench.network.fabrics import OF_EMULATED_HOSTS
 from ddlbench.network.link import Link
-from ddlbench.network.verify import Measured, Tolerances
+from ddlbench.network.verify import Measured
 from ddlbench.plan import Collectives, Plan, PointToPoint
+from ddlbench.plan.settings import as_params
 from ddlbench.probes import ucx
 from ddlbench.probes.collective_probe import Found, How, probe_collectives, probe_messages
 from ddlbench.probes.link_probe import NETPIPE, probe_link
 from ddlbench.probes.ucx_probe import probe_link as probe_link_with_ucx
-from ddlbench.protocol.codec import read
 from ddlbench.system.processes import die_with_parent
 
 FABRIC = "emulated"
@@ -37,18 +35,18 @@ def write_point_to_point(
     """
     die_with_parent()
     started = datetime.now(UTC)
-    settings, link = plan.settings["probes"], _link(plan, probe.link)
-    largest_bytes = settings["point_to_point"]["largest_bytes"]
+    settings, link = plan.settings.probes, _link(plan, probe.link)
+    largest_bytes = settings.point_to_point.largest_bytes
     streams_mbit: Mapping[str, Mapping[int, Sequence[float]]] = {}
     times_s: Mapping[str, Mapping[int, Sequence[float]]]
     if probe.transport == "ucx":
         of_ucx = probe_link_with_ucx(
             link,
             dilation=probe.dilation,
-            repetitions=settings["measure"]["min_repetitions"],
+            repetitions=settings.measure.min_repetitions,
             largest_bytes=largest_bytes,
-            timeout_s=plan.settings["timeouts"]["step_s"],
-            tolerances=Tolerances(**plan.settings["tolerances"]),
+            timeout_s=plan.settings.timeouts.step_s,
+            tolerances=plan.settings.tolerances,
         )
         curves = of_ucx.curves
         times_s, vanished = {ucx.LATENCY: curves.times_s}, curves.vanished
@@ -58,11 +56,11 @@ def write_point_to_point(
         found = probe_link(
             link,
             dilation=probe.dilation,
-            rule=_rule(plan),
+            rule=plan.settings.probes.measure,
             largest_bytes=largest_bytes,
-            timeout_s=plan.settings["timeouts"]["step_s"],
-            netpipe=settings["netpipe"] and shutil.which(NETPIPE) is not None,
-            tolerances=Tolerances(**plan.settings["tolerances"]),
+            timeout_s=plan.settings.timeouts.step_s,
+            netpipe=settings.netpipe and shutil.which(NETPIPE) is not None,
+            tolerances=plan.settings.tolerances,
         )
         times_s, vanished = found.times_s, found.vanished
         made = _made(found.backend, found.measured)
@@ -99,7 +97,7 @@ def write_collectives(
     die_with_parent()
     started = datetime.now(UTC)
     link = _link(plan, probe.link)
-    sizes_bytes = plan.settings["probes"]["collectives"]["sizes_bytes"]
+    sizes_bytes = plan.settings.probes.collectives.sizes_bytes
     how = _how(plan, probe, environment, logs)
     found = probe_collectives(link, hosts=probe.hosts, sizes_bytes=sizes_bytes, how=how)
     conditions = {**_conditions(probe, link), **_found(found)}
@@ -119,9 +117,9 @@ def _how(plan: Plan, probe: PointToPoint | Collectives, environment: Path, logs:
     return How(
         transport=probe.transport,
         dilation=probe.dilation,
-        rule=_rule(plan),
-        tolerances=read(Tolerances, plan.settings["tolerances"]),
-        timeouts=read(Timeouts, plan.settings["timeouts"]),
+        rule=plan.settings.probes.measure,
+        tolerances=plan.settings.tolerances,
+        timeouts=plan.settings.timeouts,
         python=read_description(environment)["python"],
         logs=logs,
     )
@@ -145,10 +143,6 @@ def _made(backend: str, measured: Measured | None) -> dict[str, str | float]:
     """How the link was made, and what it was measured to be."""
     found = measured.as_dict() if measured else {}
     return {"backend": backend, **{f"measured_{name}": value for name, value in found.items()}}
-
-
-def _rule(plan: Plan) -> StopRule:
-    return read(StopRule, plan.settings["probes"]["measure"])
 
 
 def _refuse_a_part(vanished: str | None, table: str, logs: Path) -> None:
@@ -181,7 +175,7 @@ def _sidecar(
             "transport": probe.transport,
             "fabric": FABRIC,
             "dilation": probe.dilation,
-            "measure": dict(plan.settings["probes"]["measure"]),
+            "measure": as_params(plan.settings.probes.measure),
             **more,
         },
         started=started,

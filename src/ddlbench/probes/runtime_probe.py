@@ -111,7 +111,7 @@ def write_runtimes(plan: Plan, materials: Materials, output: Path | str, *, logs
     environments, lacking = materials.described()
     if BARE not in environments:
         raise DdlbenchError(lacking[BARE])
-    rounds = plan.settings["probes"]["measure"]["min_repetitions"]
+    rounds = plan.settings.probes.measure.min_repetitions
     times_s, without = probe_runtimes(environments, rounds=rounds, logs=logs)
     for runtime, why in lacking.items():
         without |= {(runtime, network): why for network in _NETWORKS[runtime]}

@@ -15,9 +15,10 @@ import psutil
 from ddlbench.network.fabrics import OF_EMULATED_HOSTS
 from ddlbench.network.link import Link
 from ddlbench.network.star import Star
-from ddlbench.network.verify import Measured, Tolerances, verify
+from ddlbench.network.verify import Measured, verify
 from ddlbench.probes import ucx
 from ddlbench.probes.exchange import ExchangeFailed, Side, exchange
+from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.sandbox.job import answer_of, do
 from ddlbench.system.namespaces import entered
 

@@ -26,10 +26,9 @@ from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.group_member import Fate
 from ddlbench.launch.roles import HOLDING, WORKER, Member
 from ddlbench.measurements import facts, faults, provenance
-from ddlbench.network.verify import Tolerances
 from ddlbench.plan import Fault, Plan, Point, words
-from ddlbench.protocol.codec import read
 from ddlbench.protocol.messages import Conclude, Concluded, ModelShape, TestResult, Train, Trained
+from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.sandbox.job import answer_of, do
 from ddlbench.sweep.group_of_run import group_job
 from ddlbench.sweep.link_monitor import Links, link_of
@@ -148,7 +147,7 @@ def _row(
         kill=whom,
         at_step=fault.at_step,
         steps=fault.steps,
-        tolerances=read(Tolerances, plan.settings["tolerances"]),
+        tolerances=plan.settings.tolerances,
     )
     found = answer_of(
         "ddlbench.sweep.faults",

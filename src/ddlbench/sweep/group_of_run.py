@@ -7,11 +7,9 @@ from pathlib import Path
 from ddlbench.environments.materials import Materials, dataset_folders
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.group_job import GroupJob, fabric_of
-from ddlbench.launch.group_member import Timeouts
 from ddlbench.launch.roles import worker_of
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Run
-from ddlbench.protocol.codec import read
 from ddlbench.sweep.placement import members_of
 
 
@@ -44,7 +42,7 @@ def group_job(
         strategy=point.strategy,
         devices="gpu" if point.devices == "gpu" else "cpu",
         fabric=fabric_of(point.fabric),
-        interfaces=dict(settings["interfaces"]),
+        interfaces=settings.interfaces,
         congestion_control=point.congestion_control,
         sites=len(point.sites.lans) if point.sites else 1,
         placement=here,
@@ -52,8 +50,8 @@ def group_job(
         runtime=next(iter(environments)),
         environments=environments,
         datasets=datasets,
-        readable=dataset_folders(settings["datasets"], materials.datasets.values()),
-        timeouts=read(Timeouts, settings["timeouts"]),
+        readable=dataset_folders(settings.datasets, materials.datasets.values()),
+        timeouts=settings.timeouts,
         inherited=dict(os.environ),
         logs=str(logs.resolve()),
         facts=machine,

@@ -12,13 +12,12 @@ from ddlbench.environments.failed_environments import NO_ENVIRONMENT
 from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements import facts, provenance
-from ddlbench.measurements.measure import Measure
 from ddlbench.measurements.record import Record, step_time_ms
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.measurements.store import Store, fingerprint
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Point, Run, Status, words
-from ddlbench.protocol.codec import read
+from ddlbench.plan.settings import as_params
 from ddlbench.sweep.placement import code_of, placement
 from ddlbench.sweep.session_job import DatasetFile, PointToMeasure
 
@@ -51,7 +50,7 @@ class Inventory:
         self.materials = materials
         self.store = store
         self.facts = facts.gather()
-        self.measure = read(Measure, plan.settings["measure"])
+        self.measure = plan.settings.measure
         self.code = provenance.code_version(code_of(run))
         self.environments, self.without = materials.described()
         self.datasets = {key: _dataset(key, path) for key, path in materials.datasets.items()}
@@ -71,7 +70,7 @@ class Inventory:
         placed = self.placement(run)
         return fingerprint(
             point.as_dict(),
-            measure=self.plan.settings["measure"],
+            measure=as_params(self.measure),
             dilation=placed.dilation,
             environment_sha256=self.environments[point.runtime].sha256,
             code_sha256=self.code["sha256"],

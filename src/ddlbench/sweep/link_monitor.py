@@ -16,9 +16,10 @@ from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import BRIEF, FULL, Effort
-from ddlbench.network.verify import OutOfTolerance, Tolerances, verify
+from ddlbench.network.verify import OutOfTolerance, verify
 from ddlbench.network.verify_sites import verify_sites
 from ddlbench.plan import Point
+from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.system.clock import Clock
 
 COST = 1 / 40

@@ -17,7 +17,7 @@ def remove_orphans(plan: Plan, *, retried: Collection[str] = ()) -> None:
 
     retried: the figures whose manifests go too where a run's environment could not be made.
     """
-    results = Path(plan.settings["results"])
+    results = Path(plan.settings.results)
     for figure in plan.figures.values():
         manifests = []
         for run in plan.runs_of(figure.name):

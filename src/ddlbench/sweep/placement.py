@@ -34,7 +34,7 @@ def placement(plan: Plan, run: Run) -> Placement:
         host_count=point.host_count,
         cores=sorted(os.sched_getaffinity(0)),
         available_memory_bytes=psutil.virtual_memory().available,
-        dilation=plan.settings["dilation"],
+        dilation=plan.settings.dilation,
     )
     return on_gpus(placed, point, gpus_here()) if point.devices == "gpu" else placed
 

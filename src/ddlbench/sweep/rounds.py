@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.measurements.measure import Measure
 from ddlbench.measurements.record import Record, step_time_ms
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
 from ddlbench.plan import Point
+from ddlbench.protocol.measure import Measure
 from ddlbench.sweep.link_monitor import link_of
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.session_job import PointToMeasure

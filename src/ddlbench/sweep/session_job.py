@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ddlbench.launch.group_job import GroupJob
-from ddlbench.measurements.measure import Measure
-from ddlbench.network.verify import Tolerances
+from ddlbench.protocol.measure import Measure
+from ddlbench.protocol.tolerances import Tolerances
 
 
 @dataclass(frozen=True)

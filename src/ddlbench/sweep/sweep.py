@@ -23,10 +23,10 @@ from ddlbench.files import write_atomically
 from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.measurements import facts, provenance
 from ddlbench.measurements.store import Store
-from ddlbench.network.verify import Tolerances
 from ddlbench.plan import Plan, Point, Run
 from ddlbench.plan.catalogue import STRATEGIES
-from ddlbench.protocol.codec import read, written
+from ddlbench.plan.settings import as_params
+from ddlbench.protocol.codec import written
 from ddlbench.sandbox.sandbox import run_sandboxed
 from ddlbench.sweep.attempts import FAILURE, attempt
 from ddlbench.sweep.group_of_run import group_job
@@ -46,11 +46,11 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     """
     die_with_parent()
     started = datetime.now(UTC)
-    results = Path(plan.settings["results"])
+    results = Path(plan.settings.results)
     run = plan.run(run_id)
     inventory = Inventory(plan, run, materials, Store(results / "store"))
     call = invocation(results / ".invocation.json", run_id)
-    if plan.settings["fresh"]:
+    if plan.settings.fresh:
         inventory.start_afresh(
             run, stamped(results / ".fresh")
         )  # also in a retry, which goes on from the first try
@@ -65,7 +65,7 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
         "grid": run.grid,
         "points": [asdict(entry) for entry in entries],
         "report": {**grid.report, "per_epoch": grid.per_epoch},
-        "measure": dict(plan.settings["measure"]),
+        "measure": as_params(plan.settings.measure),
         "host": facts.short_label(inventory.facts),
     }
     write_atomically(manifest, json.dumps(content, indent=1) + "\n")
@@ -80,7 +80,7 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
         code=code_of(run),
         parameters={
             "run": run.id,
-            "measure": dict(plan.settings["measure"]),
+            "measure": as_params(plan.settings.measure),
             "dilation": inventory.placement(run).dilation,
         },
         started=started,
@@ -129,11 +129,12 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
             datasets=inventory.datasets,
             code=inventory.code,
             measure=inventory.measure,
-            tolerances=read(Tolerances, settings["tolerances"]),
+            tolerances=settings.tolerances,
             telemetry=TelemetrySettings(
-                **settings["telemetry"],
+                enabled=settings.telemetry.enabled,
+                hertz=settings.telemetry.hertz,
                 started=started.isoformat(),
-                folder=str(_telemetry(settings["results"], run) / f"{started:%Y%m%dT%H%M%S.%fZ}"),
+                folder=str(_telemetry(settings.results, run) / f"{started:%Y%m%dT%H%M%S.%fZ}"),
             ),
             store=str(inventory.store.root),
             attempt=current,

@@ -18,7 +18,8 @@ from ddlbench.network.limits import Capacity, LinkRefused, check_delay, forwarde
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
 from ddlbench.network.star import Star
-from ddlbench.network.verify import Tolerances, verify
+from ddlbench.network.verify import verify
+from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.sweep import link_monitor as links_of_a_session
 from ddlbench.sweep.link_monitor import Drifted, Links
 from ddlbench.system.clock import Clock

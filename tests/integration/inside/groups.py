@@ -12,7 +12,6 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.hosts.group_on_hosts import launched
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.launch.group_job import GroupJob
-from ddlbench.launch.group_member import Timeouts
 from ddlbench.launch.roles import members, worker_of
 from ddlbench.network.hosts import Host, Placement
 from ddlbench.network.link import Link
@@ -25,6 +24,7 @@ from ddlbench.protocol.messages import (
     Trained,
     TrainingPoint,
 )
+from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.gpu_shares import share_out
 from inside.star import carried
 
