@@ -22,7 +22,8 @@ TEST_KEY := $(shell { pwd -P; cat pyproject.toml requirements-dev.lock; } | sha2
 
 run: environment
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
-	snakemake --cores $(CORES) --profile profiles/laptop
+	ddlbench housekeeping
+	snakemake --cores $(CORES)
 	ddlbench summary
 
 check: test-environment
@@ -33,7 +34,7 @@ check: test-environment
 	snakefmt --check Snakefile workflow
 	lint-imports
 	mypy
-	snakemake --lint
+	python workflow/lint.py # snakemake --lint
 	for config in config/config.yaml config/paper.yaml; do
 	  snakemake all_figures --dry-run --quiet --configfile $$config
 	done

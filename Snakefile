@@ -9,9 +9,11 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/plan.smk"
+include: "workflow/rules/again.smk"
+include: "workflow/rules/invocation.smk"
 
 
-# Done where Snakemake runs, as is all that takes seconds (`localrule: True`), also where measuring is done by a cluster.
+# These run where Snakemake runs, like all that takes seconds, also where a cluster does the measuring.
 localrules:
     all,
     all_figures,
@@ -29,22 +31,6 @@ rule all:
 rule all_figures:
     input:
         expand("{results}/figures/{figure}.svg", results=RESULTS, figure=list(PLAN.figures)),
-
-
-# What looks like a figure's name and is none.
-rule no_such_figure:
-    input:
-        lambda wildcards: no_such_figure(wildcards.name),
-    output:
-        "{name}",
-    log:
-        "logs/{name}.log",
-    wildcard_constraints:
-        name="[a-z]+[0-9]{4}_[A-Za-z0-9_]+",
-    conda:
-        "workflow/envs/driver.yaml"
-    shell:
-        "exit 1"
 
 
 include: "workflow/rules/environments.smk"

@@ -43,7 +43,7 @@ def in_the_middle(sweep: Pipeline) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize(
     ("victim", "named"),
     [
-        ("snakemake --profile", None),  # the driver: nobody is left to say anything
+        ("-m snakemake", None),  # the driver: nobody is left to say anything
         ("measure_run.py", [RUN]),
         (
             "ddlbench-rank1",

@@ -58,7 +58,6 @@ def made_environment(name: str, factory: pytest.TempPathFactory) -> dict[str, An
         options = [
             "--cores",
             "2",
-            "--nolock",
             "--rerun-triggers",
             "mtime",
             "--config",

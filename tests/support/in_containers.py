@@ -58,7 +58,7 @@ def assert_nothing_left_of_a_killed_driver(pipeline: Pipeline, address: str) -> 
         assert eventually(lambda: pipeline.measurements() or started.poll() is not None)
         assert started.poll() is None, pipeline.said
         assert len(_containers(address)) == 2
-        os.kill(the(pipeline.root, "snakemake --profile"), signal.SIGKILL)
+        os.kill(the(pipeline.root, "-m snakemake"), signal.SIGKILL)
         started.wait(60)
         assert eventually(lambda: not processes(pipeline.root)), processes(pipeline.root)
         assert eventually(lambda: not _containers(address)), _containers(address)

@@ -50,7 +50,7 @@ class Pipeline:
 
     def command(self, *arguments: str) -> list[str]:
         """Snakemake as `make run` calls it."""
-        return [sys.executable, "-m", "snakemake", "--profile", "profiles/laptop", *arguments]
+        return [sys.executable, "-m", "snakemake", *arguments]
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start Snakemake and do not wait for it; what it says goes to `said`."""

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from ddlbench.environments.failed_environments import (
+    could_not_be_made,
     create_or_record,
     failure_of,
     failures,
-    forget,
     lacks_its_environment,
     read_description,
     record_failure,
@@ -65,24 +65,23 @@ def test_an_image_that_could_not_be_made_is_named_as_one(tmp_path: Path, runtime
     assert failures(tmp_path) == {stamp: "no engine"}
 
 
-def test_a_failure_is_recorded_told_to_who_needs_the_environment_and_forgotten_once(tmp_path: Path) -> None:
+def test_a_failure_is_recorded_told_to_who_needs_the_environment_and_tried_again(tmp_path: Path) -> None:
     stamp = tmp_path / ".environments" / "mxnet" / "environment.json"
     failure = create_or_record(tmp_path / "nowhere.txt", stamp.parent, imports=["mxnet"])
     assert failures(tmp_path) == {stamp: failure}
     with pytest.raises(DdlbenchError, match=r"nowhere\.txt: there are no such requirements"):
         read_description(stamp)
-    forget(tmp_path)
-    assert not stamp.exists()
+    assert could_not_be_made(stamp)
 
 
-def test_environments_that_are_there_stay(tmp_path: Path) -> None:
+def test_only_what_is_described_is_there(tmp_path: Path) -> None:
     for name, text in {"good": '{"name": "good", "python": "p"}', "damaged": "{"}.items():
         (tmp_path / ".environments" / name).mkdir(parents=True)
         (tmp_path / ".environments" / name / "environment.json").write_text(text)
-    forget(tmp_path)
+    assert not could_not_be_made(tmp_path / ".environments" / "good" / "environment.json")
     assert read_description(tmp_path / ".environments" / "good" / "environment.json")["python"] == "p"
     assert failure_of(tmp_path / ".environments" / "good" / "environment.json") is None
-    assert (tmp_path / ".environments" / "damaged" / "environment.json").exists()
+    assert could_not_be_made(tmp_path / ".environments" / "damaged" / "environment.json")
 
 
 @pytest.mark.parametrize(

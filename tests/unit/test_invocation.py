@@ -1,4 +1,4 @@
-"""What the jobs of one call of Snakemake know of each other, and what a killed call leaves behind."""
+"""What the jobs of one call of Snakemake know of each other, and when measuring afresh was asked for."""
 
 import os
 import subprocess
@@ -7,14 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ddlbench.sweep.invocation import announce, clear_locks_of_the_dead, invocation, stamp, stamped
+from ddlbench.sweep.invocation import announce, invocation, stamp, stamped
 
 ANNOUNCE = "from ddlbench.sweep.invocation import *; announce('invocation.json', ['b', 'a'])"
 JOB = "from ddlbench.sweep.invocation import *; print(invocation(Path('invocation.json'), {run!r}).runs)"
 CALL = "import subprocess, sys; {announce}; subprocess.run([sys.executable, '-c', sys.argv[1]])"
-HOLD = (
-    "from ddlbench.sweep.invocation import *; clear_locks_of_the_dead(); print('held', flush=True); input()"
-)
 
 
 @pytest.mark.parametrize(("run", "runs"), [("a", "('a', 'b')"), ("c", "('c',)")])
@@ -35,47 +32,9 @@ def test_a_job_by_itself_wants_itself(tmp_path):
     assert alone.pid == os.getpid()
 
 
-def test_a_stamp_changes_only_when_it_is_renewed(tmp_path):
+def test_a_stamp_tells_when_it_was_renewed_last(tmp_path):
     path = tmp_path / "results/.fresh"
-    assert stamp(path, renew=False) == str(path)
+    stamp(path)
     first = stamped(path)
-    stamp(path, renew=False)
-    assert stamped(path) == first
-    stamp(path, renew=True)
+    stamp(path)
     assert first < stamped(path) <= datetime.now(UTC)
-
-
-def hold(folder):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout.readline() == "held\n"
-    return holder
-
-
-def lock_of_snakemake(folder):
-    lock = folder / ".snakemake/locks/0.output.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.write_text("results/figures/figure.svg\n")
-    return lock
-
-
-def test_the_lock_of_a_killed_call_is_removed_by_the_next_one(tmp_path):
-    with hold(tmp_path) as killed:
-        lock = lock_of_snakemake(tmp_path)
-        killed.kill()
-    clear_locks_of_the_dead(tmp_path / ".snakemake")
-    assert not lock.exists()
-
-
-def test_the_lock_of_a_living_call_stays(tmp_path):
-    with hold(tmp_path) as living:
-        lock = lock_of_snakemake(tmp_path)
-        with hold(tmp_path) as second:
-            assert lock.exists()
-            living.kill()
-            living.wait()
-            with hold(tmp_path) as third:
-                assert lock.exists()  # the second lives
-                third.kill()
-            second.kill()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.repository import REPOSITORY
 
-CHECKS = ("ruff", "snakefmt", "snakemake", "mypy", "lint-imports", "pytest")
+CHECKS = ("ruff", "snakefmt", "snakemake", "mypy", "lint-imports", "pytest", "python")
 TELLS = 'echo "$(basename "$0") $*" >>asked; '
 
 

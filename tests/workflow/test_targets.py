@@ -1,5 +1,7 @@
 """Every target of the shipped configurations can be asked for by its name, and a name that is none is told so."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -99,9 +101,29 @@ def test_every_example_makes_its_default_figures(checkout, example):
     assert jobs.get("measure", 0) + jobs.get("measure_on_nodes", 0) >= 1
 
 
-def test_the_profile_of_make_run_is_a_valid_one(checkout):
-    answer = snakemake(checkout, "--dry-run", "--profile", "profiles/laptop")
+def test_a_bare_snakemake_finds_its_profile(checkout):
+    answer = snakemake(checkout, "--dry-run")
     assert answer.returncode == 0, answer.stderr
+    assert "Using workflow specific profile profiles/default" in answer.stderr
+
+
+def test_jobs_of_slurm_have_the_processors_of_their_nodes_however_few_this_machine_has(checkout):
+    here = min(os.sched_getaffinity(0))
+    answer = snakemake(
+        checkout,
+        *("--dry-run", "--quiet", "progress", "--profile", "profiles/slurm"),
+        *("--configfile", "config/examples/cluster.yaml"),
+        preexec_fn=lambda: os.sched_setaffinity(0, [here]),
+    )
+    said = answer.stdout + answer.stderr
+    assert answer.returncode == 0, said
+    of_jobs = re.findall(r"rule measure_on_nodes:.*?threads: (\d+)", said, re.DOTALL)
+    example = yaml.safe_load((checkout / "config/examples/cluster.yaml").read_text())
+    settings = yaml.safe_load((checkout / "config/config.yaml").read_text()) | example
+    plan = load(settings, checkout, scheduler="slurm")
+    assert set(map(int, of_jobs)) == {
+        point.vcpus for run in plan.runs_of("cluster2026_ethernet") for point in run.points
+    }
 
 
 def test_a_dry_run_changes_nothing_that_was_measured(checkout):

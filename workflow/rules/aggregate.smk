@@ -1,17 +1,17 @@
 # The table that a figure is drawn from: a row a point, medians and intervals over repetitions.
 rule table:
     input:
-        manifests=lambda wildcards: [
-            f"{RESULTS}/runs/{run.study}/{run.id}.json" for run in PLAN.runs_of(wildcards.figure)
-        ],
+        manifests=lambda wildcards: manifests_of(wildcards.figure),
+        again=again_if(
+            lambda table, wildcards: has_lost(manifests_of(wildcards.figure)),
+            f"{RESULTS}/tables/{{figure}}.csv",
+        ),
     output:
         f"{RESULTS}/tables/{{figure}}.csv",
         f"{RESULTS}/tables/{{figure}}.csv.prov.json",
     log:
         "logs/tables/{figure}.log",
     localrule: True
-    conda:
-        "../envs/driver.yaml"
     params:
         code=lambda wildcards: code_for("table").sha256,
     script:
@@ -21,17 +21,17 @@ rule table:
 # That of a figure of telemetry: a row for each of a point's nodes and each interval between two samples.
 rule telemetry_table:
     input:
-        manifests=lambda wildcards: [
-            f"{RESULTS}/runs/{run.study}/{run.id}.json" for run in PLAN.runs_of(wildcards.telemetry)
-        ],
+        manifests=lambda wildcards: manifests_of(wildcards.telemetry),
+        again=again_if(
+            lambda table, wildcards: has_lost(manifests_of(wildcards.telemetry)),
+            f"{RESULTS}/tables/{{telemetry}}.csv",
+        ),
     output:
         f"{RESULTS}/tables/{{telemetry}}.csv",
         f"{RESULTS}/tables/{{telemetry}}.csv.prov.json",
     log:
         "logs/tables/{telemetry}.log",
     localrule: True
-    conda:
-        "../envs/driver.yaml"
     params:
         code=lambda wildcards: code_for("telemetry_table").sha256,
     script:

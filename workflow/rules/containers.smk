@@ -10,14 +10,14 @@ rule all_images:
 
 
 rule base_image:
+    input:
+        again=again_if(lacks_its_image, ".images/base/docker.json"),
     output:
         ".images/base/docker.json",
         ".images/base/docker.json.prov.json",
     log:
         "logs/images/base.log",
     localrule: True
-    conda:
-        "../envs/driver.yaml"
     params:
         base=PLAN.settings.containers.base,
         packages=list(PACKAGES),
@@ -37,14 +37,13 @@ rule docker_image:
             if recipe_files(requirements(wildcards))
             else []
         ),
+        again=again_if(lacks_its_image, ".images/{environment}/docker.json"),
     output:
         ".images/{environment}/docker.json",
         ".images/{environment}/docker.json.prov.json",
     log:
         "logs/images/{environment}/docker.log",
     localrule: True
-    conda:
-        "../envs/driver.yaml"
     threads: 1  # as pip: two images at once on two cores
     script:
         "../scripts/make_docker_image.py"
@@ -54,14 +53,13 @@ rule docker_image:
 rule apptainer_image:
     input:
         image=".images/{environment}/docker.json",
+        again=again_if(lacks_its_image, ".images/{environment}/apptainer.json"),
     output:
         ".images/{environment}/apptainer.json",
         ".images/{environment}/apptainer.json.prov.json",
     log:
         "logs/images/{environment}/apptainer.log",
     localrule: True
-    conda:
-        "../envs/driver.yaml"
     threads: 2  # mksquashfs takes what there is
     script:
         "../scripts/make_apptainer_image.py"

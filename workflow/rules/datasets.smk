@@ -9,8 +9,6 @@ rule dataset:
         "logs/datasets/{dataset}.log",
     priority: 1  # before any run is measured, so that one worker group can serve several data sets
     localrule: True
-    conda:
-        "../envs/driver.yaml"
     params:
         settings=lambda wildcards: asdict(PLAN.settings.datasets.source(wildcards.dataset.split("-")[0])),
     script:

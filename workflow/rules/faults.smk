@@ -12,14 +12,12 @@ rule faults:
             for point in [PLAN.faults[wildcards.fault].point]
             if PLAN.status(point).name == "measurable"
         ],
-        fresh=FRESH,
+        again=again_if(was_before_fresh, f"{RESULTS}/faults/{{fault}}.csv"),
     output:
         f"{RESULTS}/faults/{{fault}}.csv",
         f"{RESULTS}/faults/{{fault}}.csv.prov.json",
     log:
         "logs/faults/{fault}/faults.log",
-    conda:
-        "../envs/driver.yaml"
     threads: 1024
     params:
         code=lambda wildcards: code_of(PLAN.faults[wildcards.fault].run, "faults").sha256,

@@ -5,7 +5,11 @@ for figure in PLAN.figures.values():
         name:
             figure.name
         input:
-            table=[f"{RESULTS}/{table}" for table in figure.tables],
+            table=tables_of(figure),
+            again=again_if(
+                lambda drawn, wildcards, tables=tables_of(figure): has_lost(tables),
+                f"{RESULTS}/figures/{figure.name}.svg",
+            ),
         output:
             report(
                 f"{RESULTS}/figures/{figure.name}.svg",
@@ -19,10 +23,22 @@ for figure in PLAN.figures.values():
         log:
             f"logs/figures/{figure.name}.log",
         localrule: True
-        conda:
-            "../envs/driver.yaml"
         params:
             figure=figure.name,
             code=code_for(f"figures {figure.study}").sha256,
         script:
             "../scripts/draw_figure.py"
+
+
+# What looks like a figure's name and is none.
+rule no_such_figure:
+    input:
+        lambda wildcards: no_such_figure(wildcards.name),
+    output:
+        "{name}",
+    log:
+        "logs/{name}.log",
+    wildcard_constraints:
+        name="[a-z]+[0-9]{4}_[A-Za-z0-9_]+",
+    shell:
+        "exit 1"

@@ -9,14 +9,16 @@ rule measure:
                 for point in PLAN.measurable_points(wildcards.run)
             }
         ),
-        fresh=FRESH,
+        again=again_if(
+            lambda manifest, wildcards: was_before_fresh(manifest, wildcards)
+            or is_unfinished(manifest, PLAN, wildcards.run),
+            f"{RESULTS}/runs/{{study}}/{{run}}.json",
+        ),
     output:
         f"{RESULTS}/runs/{{study}}/{{run}}.json",
         f"{RESULTS}/runs/{{study}}/{{run}}.json.prov.json",
     log:
         "logs/runs/{study}/{run}/sweep.log",
-    conda:
-        "../envs/driver.yaml"
     threads: 1024  # as many as there are
     params:
         code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
@@ -47,20 +49,3 @@ use rule measure as measure_on_nodes with:
 
 
 ruleorder: measure_on_nodes > measure
-
-
-# What cannot be placed on this machine is refused before any job starts. The jobs of one invocation share their worker
-# groups; so they must know which runs it wants.
-onstart:
-    wanted = [
-        job.wildcards.run
-        for job in workflow.persistence.dag.needrun_jobs()
-        if job.rule.name.startswith("measure")
-    ]
-    try:
-        check_placements(PLAN, wanted)
-        if workflow.non_local_exec:
-            check_requests(map(request_of, submitted(workflow.persistence.dag)), partitions())
-    except DdlbenchError as error:
-        raise WorkflowError(str(error))
-    announce(INVOCATION, wanted)

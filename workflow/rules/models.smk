@@ -8,8 +8,6 @@ rule count_models:
     log:
         "logs/models/{figure}.log",
     localrule: True
-    conda:
-        "../envs/driver.yaml"
     params:
         code=lambda wildcards: code_for("count_models").sha256,
         models=lambda wildcards: sorted(PLAN.figures[wildcards.figure].published),

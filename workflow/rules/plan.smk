@@ -8,7 +8,9 @@ from snakemake.exceptions import WorkflowError
 
 # This checkout's package, for the scripts of jobs too, whichever environment they run in.
 os.environ.update(PYTHONPATH=f"{workflow.basedir}/src")
-sys.path.insert(0, f"{workflow.basedir}/src")
+sys.path[:0] = [f"{workflow.basedir}/src", f"{workflow.basedir}/workflow"]
+
+import snakemake_insides as insides
 
 from ddlbench.code.purposes import code_for
 from ddlbench.errors import DdlbenchError, nearest
@@ -18,29 +20,33 @@ from ddlbench.plan.config_files import configuration
 from ddlbench.plan.request import OF_THE_PLAN
 from ddlbench.plan.settings import as_params
 from ddlbench.containers.base_image import PACKAGES
-from ddlbench.environments.failed_environments import failures, forget
+from ddlbench.environments.failed_environments import could_not_be_made, failures
 from ddlbench.launch.gpus import planned_gpus
-from ddlbench.containers.image_files import forget_vanished
-from ddlbench.sweep.invocation import announce, clear_locks_of_the_dead, stamp
+from ddlbench.containers.image_files import has_vanished
+from ddlbench.sweep.file_locks import hold
+from ddlbench.sweep.invocation import announce, stamp
 from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.environments.materials import description_files, files_of
-from ddlbench.sweep.orphans import remove_orphans
+from ddlbench.sweep.outdated import has_lost, is_older_than, is_unfinished
 from ddlbench.cluster.partitions import Request, check_requests, partitions
 from ddlbench.sweep.placement import check_placements, code_of
 from ddlbench.environments.wheels import recipe_files
 
 # A profile whose jobs go to SLURM says so by its default resources; what runs in a SLURM job knows it from the job.
-DEFAULTS = {key: default.raw for key, default in (workflow.resource_settings.default_resources or {}).items()}
+DEFAULTS = insides.default_resources(workflow)
 SCHEDULER = (
     "slurm" if "SLURM_JOB_ID" in os.environ or any(key.startswith("slurm_") for key in DEFAULTS) else None
 )
 
-GPUS = planned_gpus(is_planning=workflow.is_main_process)
+PLANNING = insides.plans_for_jobs(workflow)
+if PLANNING and SCHEDULER:
+    insides.ignore_cores(workflow)
+
+GPUS = planned_gpus(is_planning=PLANNING)
 
 # The configuration is data: no directive reads it, as Snakemake's parser runs code that stands in a file.
-given = workflow.config_settings
 try:
-    settings, sources = configuration(given.configfiles, given.config, root=Path(workflow.basedir))
+    settings, sources = configuration(*insides.given_configuration(workflow), root=Path(workflow.basedir))
     config.clear()
     config.update(settings if isinstance(settings, dict) else {})
     PLAN = load(
@@ -92,6 +98,16 @@ def described_by(points):
     return [str(file) for files in description_files(points).values() for file in files]
 
 
+def manifests_of(figure):
+    """The manifests of the runs that a figure is made from."""
+    return [f"{RESULTS}/runs/{run.study}/{run.id}.json" for run in PLAN.runs_of(figure)]
+
+
+def tables_of(figure):
+    """The tables that a figure is drawn from."""
+    return [f"{RESULTS}/{table}" for table in figure.tables]
+
+
 def gpus_for(run):
     """How many GPUs this machine has, where that matters to a run: where there are others, its gaps are others."""
     return GPUS if run.points[0].devices == "gpu" else 0
@@ -107,43 +123,12 @@ def request_for(key):
     return lambda wildcards: requested(PLAN, PLAN.run(wildcards.run)).get(key, DEFAULTS.get(key))
 
 
-def submitted(dag):
-    """The jobs that are to be done by SLURM."""
-    return [job for job in dag.needrun_jobs() if not job.is_local]
-
-
-def request_of(job):
-    """What a job will ask SLURM for."""
-    asked = {key: value for key, value in job.resources.items() if value != "<TBD>"}
-    return Request(
-        " ".join([job.rule.name, *job.wildcards]),
-        partition=asked.get("slurm_partition"),
-        nodes=asked.get("nodes", 1),
-        cpus=asked.get("cpus_per_task", job.threads),
-        memory_mb=asked.get("mem_mb", 0),
-        gres=asked.get("gres", ""),
-        runtime_min=asked.get("runtime"),
-    )
-
-
 def environments_of_the_plan():
     """The environments of all frameworks that the plan measures."""
     return sorted({point.environment for run in PLAN.runs for point in run.points})
 
 
-if workflow.is_main_process and not workflow.dryrun:
-    clear_locks_of_the_dead()
-    forget()
-    for told in forget_vanished():
-        print(told, file=sys.stderr)
-    remove_orphans(PLAN, retried=PLAN.figures.keys() & set(sys.argv) or PLAN.figures)
-
 RESULTS = PLAN.settings.results
-INVOCATION = f"{RESULTS}/.invocation.json"
-# A file that `--config fresh=true` renews: whatever was measured before it is measured again.
-FRESH = stamp(
-    f"{RESULTS}/.fresh", renew=PLAN.settings.fresh and workflow.is_main_process and not workflow.dryrun
-)
 
 
 wildcard_constraints:

@@ -13,15 +13,15 @@ rule point_to_point:
         known=lambda wildcards: known_probe(
             "probes/point_to_point/{link}-k{dilation}-{transport}.csv".format(**wildcards)
         ),
-        fresh=FRESH,
+        again=again_if(
+            was_before_fresh, f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv"
+        ),
     output:
         f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv",
         f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.np.out",
         f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv.prov.json",
     log:
         "logs/probes/{link}-k{dilation}-{transport}/probe.log",
-    conda:
-        "../envs/driver.yaml"
     threads: 1024
     params:
         code=lambda wildcards: code_for("point_to_point").sha256,
@@ -37,14 +37,12 @@ rule point_to_point:
 rule runtimes:
     input:
         environment=[str(file) for runtime in NAMES["runtime"] for file in files_of("torch", runtime)],
-        fresh=FRESH,
+        again=again_if(was_before_fresh, f"{RESULTS}/probes/runtimes.csv"),
     output:
         f"{RESULTS}/probes/runtimes.csv",
         f"{RESULTS}/probes/runtimes.csv.prov.json",
     log:
         "logs/probes/runtimes/probe.log",
-    conda:
-        "../envs/driver.yaml"
     threads: 1024
     params:
         code=lambda wildcards: code_for("runtimes").sha256,
@@ -59,14 +57,15 @@ rule collectives:
         known=lambda wildcards: known_probe(
             "probes/collectives/{link}-k{dilation}-{hosts}h-{transport}.csv".format(**wildcards)
         ),
-        fresh=FRESH,
+        again=again_if(
+            was_before_fresh,
+            f"{RESULTS}/probes/collectives/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}.csv",
+        ),
     output:
         f"{RESULTS}/probes/collectives/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}.csv",
         f"{RESULTS}/probes/collectives/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}.csv.prov.json",
     log:
         "logs/probes/{link}-k{dilation}-{hosts}h-{transport}/probe.log",
-    conda:
-        "../envs/driver.yaml"
     threads: 1024
     params:
         code=lambda wildcards: code_for("collectives").sha256,

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ddlbench.cli import check, doctor, interfaces, probe, summary, trace, verify
+from ddlbench.cli import check, doctor, housekeeping, interfaces, probe, summary, trace, verify
 from ddlbench.errors import DdlbenchError
 
 BROKEN_PIPE = 141  # what the shell reports for a program that SIGPIPE ended
@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="ddlbench", description="Results of ddlbench: where they come from; and networks, probed."
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (check, trace, verify, summary, probe, interfaces, doctor):
+    for command in (check, trace, verify, summary, probe, interfaces, doctor, housekeeping):
         command.add_to(commands)
     return parser
 

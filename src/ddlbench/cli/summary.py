@@ -100,7 +100,7 @@ def _next_commands(
     if drawn:
         yield f"  {program} trace {results}/figures/{drawn[0]}.svg"
         yield f"  {program} verify"
-    snakemake = f"{_program('snakemake')} --cores all --profile profiles/laptop"
+    snakemake = _program("snakemake")
     missing = [name for name in default if name not in drawn] or [
         name for name in figures if name not in drawn
     ]

@@ -102,7 +102,27 @@ def _check_image(docker: RuntimeEnvironment) -> None:
             raise DdlbenchError(
                 f"{docker.image} is not in the container engine any more; the next start makes it again"
             )
-        client.containers.prune(filters={"label": LABEL, "until": _ABANDONED})
+        _prune(client)
+
+
+def remove_abandoned_containers() -> list[str]:
+    """Remove the containers that a daemon's death has left behind, if a container engine answers.
+
+    Returns:
+        The ids of those that were removed.
+    """
+    from ddlbench.containers import engine
+
+    try:
+        with closing(engine.connect(answer_within_s=_ANSWER_S)) as client:
+            return _prune(client)
+    except (DdlbenchError, *engine.FAILURES):
+        return []
+
+
+def _prune(client: Any) -> list[str]:
+    answer = client.containers.prune(filters={"label": LABEL, "until": _ABANDONED})
+    return list(answer.get("ContainersDeleted") or [])
 
 
 def why_no_bridge() -> str | None:

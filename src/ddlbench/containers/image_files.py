@@ -21,8 +21,6 @@ from ddlbench.files import write_atomically
 from ddlbench.measurements import provenance
 from ddlbench.system.processes import die_with_parent
 
-FOLDER = Path(".images")
-
 
 def write_description(
     output: Path,
@@ -75,45 +73,26 @@ def _report(log: Path, text: str) -> None:
         file.write(f"{text}\n")
 
 
-def forget_vanished(folder: Path = FOLDER) -> list[str]:
-    """Remove the descriptions of images that are missing or damaged, so that these are made again.
+def has_vanished(stamp: Path) -> bool:
+    """Whether the image that `stamp` describes is not there any more, or is damaged; says so on standard error."""
+    described = json.loads(stamp.read_text())
+    if why := _why_vanished(described):
+        print(why, file=sys.stderr)
+    return bool(why)
 
-    Args:
-        folder: where the descriptions are.
 
-    Returns:
-        A line for each such image.
-    """
-    lines = []
-    images = _descriptions(folder, "docker")
-    if images:
-        try:
-            client = engine.connect()
-        except DdlbenchError:  # whatever needs an image reports that itself
-            images = {}
-    for stamp, described in images.items():
-        if not is_there(described["image_id"], client):
-            lines.append(f"{described['image']} is not in the container engine any more; making it again")
-            stamp.unlink(missing_ok=True)
-    for stamp, described in _descriptions(folder, "apptainer").items():
+def _why_vanished(described: Mapping[str, Any]) -> str | None:
+    if "sif" in described:
         try:
             if not is_untouched(described):
                 check_sif(Path(described["sif"]), described["sif_sha256"])
         except DdlbenchError as error:
-            lines.append(str(error))
-            stamp.unlink(missing_ok=True)
-    return lines
-
-
-def _descriptions(folder: Path, runtime: str) -> dict[Path, dict[str, Any]]:
-    """The descriptions of images that were made; files that cannot be read are removed."""
-    found = {}
-    for stamp in sorted(folder.glob(f"*/{runtime}.json")):
-        try:
-            content = json.loads(stamp.read_text())
-        except (OSError, ValueError):
-            stamp.unlink(missing_ok=True)
-            continue
-        if "failure" not in content:
-            found[stamp] = content
-    return found
+            return str(error)
+        return None
+    try:
+        client = engine.connect()
+    except DdlbenchError:  # who needs an image is told so
+        return None
+    if is_there(described["image_id"], client):
+        return None
+    return f"{described['image']} is not in the container engine any more; making it again"

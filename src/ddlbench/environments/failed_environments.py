@@ -95,10 +95,13 @@ def failures(root: Path = Path()) -> dict[Path, str]:
     return found
 
 
-def forget(root: Path = Path()) -> None:
-    """Remove the records of failures below `root`, so that the environments and images are tried again."""
-    for stamp in failures(root):
-        stamp.unlink(missing_ok=True)
+def could_not_be_made(stamp: Path) -> bool:
+    """Whether a description cannot be read, or says that what it would describe could not be made."""
+    try:
+        said = json.loads(stamp.read_text())
+    except (OSError, ValueError):
+        return True
+    return not isinstance(said, dict) or "failure" in said
 
 
 def lacks_its_environment(manifest: Path) -> bool:

@@ -1,0 +1,88 @@
+"""Kernel locks on the files that a call of Snakemake reads and writes. They end with the process that holds them.
+
+Snakemake's own locks are files, which stay when it is killed. These are ranges of bytes of one file, a byte for each
+name, so that the kernel releases them however the process ends, also between the nodes of a shared file system.
+"""
+
+import errno
+import fcntl
+import os
+import struct
+import sys
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+
+from ddlbench.errors import DdlbenchError
+
+FILE = Path(".snakemake/ddlbench.lock")
+_NO_LOCKS_HERE = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_FLOCK = struct.Struct("@hhqqi4x")  # C's struct flock: type, whence, start, length, process
+_EVERYTHING = 0  # as a length: to the end of any file
+
+
+def hold(writes: Iterable[str], reads: Iterable[str], file: Path = FILE) -> int:
+    """Lock files by their names until this process ends.
+
+    Args:
+        writes: what nobody else may write or read meanwhile.
+        reads: what nobody else may write meanwhile.
+        file: the file whose bytes stand for names. No other code of this process may open it.
+
+    Returns:
+        The descriptor of `file`. The locks last while it is open.
+
+    Raises:
+        DdlbenchError: another process holds a lock that excludes one of these.
+    """
+    exclusive = set(writes)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        for name in sorted(exclusive):
+            _lock(descriptor, name, fcntl.LOCK_EX)
+        for name in sorted(set(reads) - exclusive):
+            _lock(descriptor, name, fcntl.LOCK_SH)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def holder(file: Path = FILE) -> int | None:
+    """Return the id of a process that holds any lock on `file`, or None. This process must not hold one itself."""
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _holder(descriptor, 0, _EVERYTHING)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, name: str, kind: int) -> None:
+    place = _place(name)
+    try:
+        fcntl.lockf(descriptor, kind | fcntl.LOCK_NB, 1, place)
+    except (BlockingIOError, PermissionError):
+        process = _holder(descriptor, place, 1)
+        raise DdlbenchError(
+            f"{name}: another call of Snakemake{f' (process {process})' if process else ''} is making it, or needs it. "
+            "Start again when that has ended; targets that share no file can be made at the same time."
+        ) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS_HERE:
+            raise
+        print(f"{name}: this file system has no locks. Start only one Snakemake at a time.", file=sys.stderr)
+
+
+def _holder(descriptor: int, place: int, length: int) -> int | None:
+    """Return who holds a lock that excludes writing here; on another node, its id is that node's."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, length, 0)
+    kind, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else int(process)
+
+
+def _place(name: str) -> int:
+    return int.from_bytes(sha256(os.path.abspath(name).encode()).digest()[:7])

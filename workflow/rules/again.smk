@@ -1,0 +1,31 @@
+# What exists and has to be made again for reasons that Snakemake does not see. Looking changes nothing on disk.
+
+# A file that `--config fresh=true` renews: whatever was measured before it is measured again.
+FRESH = Path(f"{RESULTS}/.fresh")
+
+
+def again_if(is_due, output):
+    """An input function that names no file. It has an `output` that exists made again if `is_due(its path, wildcards)`."""
+
+    def again(wildcards):
+        path = output.format(**wildcards)
+        if PLANNING and os.path.exists(path) and is_due(Path(path), wildcards):
+            insides.make_again(workflow, path)
+        return []
+
+    return again
+
+
+def has_failed(description, wildcards):
+    """Whether an environment or a runtime could not be made. Each start tries again."""
+    return could_not_be_made(description)
+
+
+def lacks_its_image(description, wildcards):
+    """Whether an image could not be made, or is not there any more. It lies out of Snakemake's sight."""
+    return could_not_be_made(description) or has_vanished(description)
+
+
+def was_before_fresh(result, wildcards):
+    """Whether measuring afresh was asked for since a result was made."""
+    return PLAN.settings.fresh or is_older_than(result, FRESH)

@@ -1,0 +1,76 @@
+"""All that ddlbench needs of Snakemake beyond its documented interface. A new Snakemake can break this module alone.
+
+Each function takes `workflow`, the object that Snakemake gives to a Snakefile. None of them changes anything on disk.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that Snakemake is going to run.
+
+    is_local: it runs where Snakemake runs, also where others are submitted. resources: as far as they are known yet.
+    """
+
+    rule: str
+    wildcards: dict[str, str]
+    is_local: bool
+    threads: int
+    resources: dict[str, Any]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def plans_for_jobs(workflow: Any) -> bool:
+    """Whether this process plans the jobs, and is not itself a job that another process has started."""
+    return bool(workflow.is_main_process)
+
+
+def submits_jobs(workflow: Any) -> bool:
+    """Whether jobs are submitted to a cluster. It is not known while the Snakefile is being read."""
+    return bool(workflow.non_local_exec)
+
+
+def given_configuration(workflow: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The files that `--configfile` names, and the values that `--config` gives."""
+    given = workflow.config_settings
+    return list(given.configfiles), dict(given.config)
+
+
+def default_resources(workflow: Any) -> dict[str, Any]:
+    """The profile's `default-resources`, as they are written there."""
+    defaults = workflow.resource_settings.default_resources or {}
+    return {key: default.raw for key, default in defaults.items()}
+
+
+def ignore_cores(workflow: Any) -> None:
+    """Take `--cores` as not given, because jobs that are submitted do not run on this machine's cores.
+
+    Snakemake documents that it ignores `--cores` then. But it limits the threads of submitted jobs by it, and
+    `profiles/default` gives it.
+    """
+    workflow.resource_settings.cores = None
+    workflow.global_resources["_cores"] = None
+
+
+def make_again(workflow: Any, output: str) -> None:
+    """Have the job of `output` run, if the targets need that file. To be called by input functions."""
+    workflow.dag.forcefiles.add(output)
+
+
+def jobs_to_run(workflow: Any) -> list[Job]:
+    """The jobs that Snakemake is going to run. To be called by `onstart`."""
+    return [
+        Job(
+            rule=job.rule.name,
+            wildcards=dict(job.wildcards.items()),
+            is_local=job.is_local,
+            threads=job.threads,
+            resources={key: value for key, value in job.resources.items() if value != "<TBD>"},
+            inputs=tuple(map(str, job.input)),
+            outputs=tuple(map(str, job.output)),
+        )
+        for job in workflow.dag.needrun_jobs()
+    ]
