@@ -96,7 +96,7 @@ def test_a_figure_is_not_left_as_it_was_when_measuring_it_again_was_cut_short(dr
         started = drawn_copy.start("tiny2000_fig1", "--config", "fresh=true")
     else:
         with open(drawn_copy.root / "src/ddlbench/network/shaping.py", "a") as file:
-            file.write("# changed\n")
+            file.write("CHANGED = True\n")
         started = drawn_copy.start("tiny2000_fig1")
     assert eventually(lambda: len(drawn_copy.measurements()) > len(before) or started.poll() is not None)
     assert started.poll() is None, drawn_copy.said

@@ -114,7 +114,7 @@ def remove_abandoned_containers() -> list[str]:
     from ddlbench.containers import engine
 
     try:
-        with closing(engine.connect(answer_within_s=_ANSWER_S)) as client:
+        with closing(engine.connect(answer_within_s=_ANSWER_TIMEOUT_S)) as client:
             return _prune(client)
     except (DdlbenchError, *engine.FAILURES):
         return []
