@@ -184,8 +184,8 @@ def builders(folder: Path) -> list[psutil.Process]:
 
 
 def wait_until(true: "object") -> None:
-    """Give something a minute to become true."""
-    until = time.monotonic() + 60
+    """Give something five minutes to become true."""
+    until = time.monotonic() + 300
     while not true():  # type: ignore[operator]
         assert time.monotonic() < until
         time.sleep(0.05)

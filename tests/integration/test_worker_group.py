@@ -96,10 +96,10 @@ def test_every_step_is_timed_and_divided_into_its_parts(trained):
         assert 0 < rank["communication_ms"] < mean
 
 
-def test_half_a_core_is_half_as_fast_though_nobody_wants_the_other_half(by_share):
-    before_ms, half_ms, after_ms = (min(each["ranks"][0]["step_times_ms"][0]) for each in by_share)
-    whole_ms = min(before_ms, after_ms)  # what else the machine does slows either down
-    assert 1.7 * whole_ms < half_ms < 3 * whole_ms
+def test_half_a_core_is_never_more_than_half_though_nobody_wants_the_other_half(by_share):
+    (half,) = by_share[1]["ranks"]
+    # The kernel gives it that in every tenth of a second: a busy machine only gives it less. (It counts in ticks.)
+    assert 0 < half["computed_s"] < 0.5 * half["took_s"] + 0.1
 
 
 def test_a_share_of_a_core_changes_nothing_that_is_learnt(by_share):

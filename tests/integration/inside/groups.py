@@ -1,10 +1,13 @@
 """Worker groups on emulated hosts."""
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from ddlbench.environments.materials import BARE
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
@@ -63,11 +66,26 @@ def trainings(
             fits = [reply.fits for reply in group.prepare(_point(given), given["seed"])]
             ranks = []
             if all(fits):
+                processes = [psutil.Process(pid) for pid in group.pids()]
+                before_s, began = [_computed_s(each) for each in processes], time.monotonic()
                 trained = group.train(given.get("steps", 10), from_fresh=True)
+                computed_s = [
+                    _computed_s(each) - then for each, then in zip(processes, before_s, strict=True)
+                ]
+                took_s = time.monotonic() - began
                 concluded = group.conclude(evaluate=True, save_to=given.get("save_to"))
-                ranks = [_reported(*each) for each in zip(trained, concluded, strict=True)]
+                ranks = [
+                    _reported(*each) | {"computed_s": seconds, "took_s": took_s}
+                    for *each, seconds in zip(trained, concluded, computed_s, strict=True)
+                ]
             answers.append({"fits": fits, "ranks": ranks})
     return answers
+
+
+def _computed_s(process: psutil.Process) -> float:
+    """What a process and its threads have had of the processors."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def _point(given: Mapping[str, Any]) -> TrainingPoint:
