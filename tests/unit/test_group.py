@@ -270,12 +270,12 @@ SAYS_NOTHING = READY + "control.command(); time.sleep(60)"
 
 def test_what_becomes_of_each_rank_is_found_out_although_some_die_are_killed_or_say_nothing(group):
     with group(ANSWER, DIES_IN_TRAINING, SAYS_NOTHING, SAYS_NOTHING) as four:
-        four.tell(Train(1))
+        four.send(Train(1))
         four.kill([3])
         answered, died, silent, killed = four.fates(Trained, SILENCE_S)
         assert answered.reply == Trained([[0.0]])
         assert (died.name, died.ended) == ("rank 1 on host h2", "status 3")
-        assert "peer closed" in died.said
+        assert "peer closed" in died.log_tail
         assert (silent.reply, silent.ended) == (None, None)
         assert silent.after_s >= SILENCE_S
         assert killed.ended == "SIGKILL"
@@ -286,7 +286,7 @@ def test_what_becomes_of_each_rank_is_found_out_although_some_die_are_killed_or_
 def test_survivors_can_be_told_more_after_others_have_died(group):
     with group(ANSWER, ANSWER) as two:
         two.kill([1])
-        two.tell(Conclude(evaluate=False))
+        two.send(Conclude(evaluate=False))
         survivor, killed = two.fates(Concluded, 60.0)
         assert survivor.reply == Concluded("parameters of 0")
         assert killed.ended == "SIGKILL"

@@ -70,7 +70,7 @@ class Node:
     """One node, and our agent there at the other end of a connection.
 
     Attributes:
-        hello: what the agent said of its node.
+        hello: how the agent described its node.
         ended: exit statuses of members that have ended, by process id.
         is_lost: the agent is gone.
     """
@@ -83,15 +83,15 @@ class Node:
         self._replies: deque[AgentReply] = deque()
         self._channel = channel
 
-    def tell(self, message: ToAgent) -> None:
-        """Have it do something; its reply is the next that `reply` gives."""
+    def send(self, message: ToAgent) -> None:
+        """Send a message; `reply` gives the reply."""
         try:
             self._channel.send(message)
         except OSError:
             self.is_lost = True
 
     def reply(self, kind: type[R], limit_s: float = _ANSWER_S) -> R:
-        """Its reply to what it was told.
+        """The reply to the last message.
 
         Args:
             kind: the class of the reply.
@@ -115,8 +115,8 @@ class Node:
         return reply
 
     def ask(self, message: ToAgent, kind: type[R], limit_s: float = _ANSWER_S) -> R:
-        """What it replies when it is told this; as `reply`."""
-        self.tell(message)
+        """Send a message and wait for its reply; errors as of `reply`."""
+        self.send(message)
         return self.reply(kind, limit_s)
 
     def read(self, limit_s: float) -> None:
@@ -172,5 +172,5 @@ def ask_all(nodes: Iterable[Node], message: ToAgent, kind: type[R]) -> list[R]:
     """What each node replies; they do it at the same time."""
     nodes = list(nodes)
     for node in nodes:
-        node.tell(message)
+        node.send(message)
     return [node.reply(kind) for node in nodes]

@@ -104,7 +104,7 @@ class AllocatedHosts:
         }
 
     def _await(self, control: ControlSocket[AgentHello | AgentFailed], count: int, limit_s: float) -> None:
-        """Wait until so many agents have said hello."""
+        """Wait until so many agents have sent their Hello."""
         deadline = monotonic() + limit_s
         while len(self._nodes) < count:
             if self._process is None or self._process.poll() is not None:
@@ -143,7 +143,7 @@ class AllocatedHosts:
     def sampled(
         self, watched: Sequence[Watched], sampling: Sampling, clock: Clock
     ) -> Iterator[NodesTelemetry]:
-        """Have each node watch its own members, as `telemetry.sampled` does on one machine."""
+        """Sample the members of each node on that node, as `telemetry.sampled` does on one machine."""
         by_name = {node.name: node for node in self._nodes}
         for host in watched:
             by_name[host.name].ask(Watch(clock.now_s(), host.role, host.pids, sampling), Done)
@@ -186,7 +186,7 @@ class NodesStarter:
         self._nodes = {node.name: node for node in nodes}
 
     def start(self, member: StartMember, deadline: float) -> RemoteProcess:
-        """Have a member started; as `Starter.start`."""
+        """Start a member; as `Starter.start`."""
         node = self._nodes[member.host]
         within_s = max(0.0, deadline - monotonic())
         return RemoteProcess(node, node.ask(StartOnNode(member, within_s), Started, within_s + _STOP_S).pid)

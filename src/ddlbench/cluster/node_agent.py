@@ -1,8 +1,8 @@
-"""Our process on each node of an allocation: it starts that node's members, watches them, and tells what the node is.
+"""Our process on each node of an allocation: it starts that node's members, watches them, and describes the node.
 
     python -m ddlbench.cluster.node_agent GROUP.json        (a task of srun's, one a node; see `allocated`)
 
-The variable DDLBENCH_CONTROL says where the driver listens, which then tells it what to do. When the driver has gone,
+The variable DDLBENCH_CONTROL says where the driver listens, which then sends it messages. When the driver has gone,
 all that it has started is killed.
 """
 
@@ -88,7 +88,7 @@ class NodeAgent:
         return self._of_starter.enter_context(starter)
 
     def introduction(self, token: str | None) -> AgentHello:
-        """What the driver is told of this node."""
+        """The description of this node for the driver."""
         return AgentHello(
             index=int(os.environ.get("SLURM_PROCID", "0")),
             node=self.name,
@@ -128,7 +128,7 @@ class NodeAgent:
         return Done()
 
     def _watch(self, watch: Watch) -> None:
-        """Have the members on this node watched, on the driver's clock."""
+        """Sample the members on this node, on the driver's clock."""
         logs = Path(self.job.logs) / self.name
         logs.mkdir(parents=True, exist_ok=True)
         sampling = replace(
@@ -185,7 +185,7 @@ def serve(agent: NodeAgent, driver: LineChannel[ToAgent]) -> None:
 
 
 def main(job_path: str) -> int:
-    """Serve the driver of the job; an error is told in words, to the driver too."""
+    """Serve the driver of the job; print the text of an error, and send it to the driver."""
     try:
         connection, token = connect(os.environ.pop(CONTROL))
     except OSError as error:

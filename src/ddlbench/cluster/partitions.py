@@ -1,4 +1,4 @@
-"""What the partitions of a SLURM cluster have, as sinfo tells it, and what they can never give."""
+"""What the partitions of a SLURM cluster have, as sinfo prints it, and what they can never give."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -56,11 +56,11 @@ def partitions() -> list[Partition]:
     return parsed(ask("sinfo", "--all", "--noheader", "--Node", "--format", FORMAT))
 
 
-def parsed(told: str) -> list[Partition]:
-    """The partitions in what sinfo has told in FORMAT."""
+def parsed(text: str) -> list[Partition]:
+    """The partitions in what sinfo prints in FORMAT."""
     nodes: dict[str, list[ClusterNode]] = {}
     of_partition: dict[str, tuple[bool, bool, float | None]] = {}
-    for line in told.splitlines():
+    for line in text.splitlines():
         partition, node, state, gres, cpus, memory_mb, limit, up = line.split("|")
         name = partition.removesuffix("*")
         of_partition[name] = (partition.endswith("*"), up == "up", minutes(limit))

@@ -67,10 +67,10 @@ def how_it_ended(job: str) -> str:
     until = monotonic() + _TIDYING_S
     while True:
         try:
-            said = fields(ask("scontrol", "show", "job", "--oneliner", job))
+            job_fields = fields(ask("scontrol", "show", "job", "--oneliner", job))
         except DdlbenchError:
             return "unknown"
-        state, reason = said.get("JobState", "unknown"), said.get("Reason", "None")
+        state, reason = job_fields.get("JobState", "unknown"), job_fields.get("Reason", "None")
         if state != "COMPLETING" or monotonic() > until:
             return state if reason == "None" else f"{state} ({reason})"
         sleep(_AGAIN_S)

@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic
 
 from ddlbench.cluster.allocated import AllocatedHosts
-from ddlbench.hosts.hosts import Hosts
+from ddlbench.hosts.group_hosts import Hosts
 from ddlbench.hosts.this_machine import EmulatedHosts, LoopbackHosts
 from ddlbench.launch.gpu_variables import gpu_variables
 from ddlbench.launch.group_job import GroupJob
@@ -26,7 +26,7 @@ class GroupOnHosts:
         members: its processes, by rank.
         group: the group that is alive now.
         runtime: what that runs in.
-        startup_s: from starting its first process until all members have said hello.
+        startup_s: from starting its first process until the last member's Hello.
         gpus: each worker's, if they are this machine's.
     """
 
@@ -96,7 +96,7 @@ def launched(job: GroupJob) -> Iterator[GroupOnHosts]:
     Call it in a sandbox, as its first process; for nodes of a cluster in a SLURM job, and in no sandbox.
 
     Raises:
-        DdlbenchError: hosts or workers cannot be had.
+        DdlbenchError: hosts or workers cannot be started.
     """
     with ExitStack() as stack:
         yield GroupOnHosts(job, stack)
@@ -147,7 +147,7 @@ def assignments(
 
 
 def is_on_nodes(fabric: str) -> bool:
-    """Whether a fabric lies between machines, which must be had from a scheduler."""
+    """Whether a fabric lies between machines, which a scheduler allocates."""
     return fabric in BETWEEN_MACHINES
 
 

@@ -1,1 +1,1 @@
-"""Starting the processes of a worker group, and the control sockets over which they are told what to do."""
+"""Starting the processes of a worker group, and the control sockets over which they get commands."""

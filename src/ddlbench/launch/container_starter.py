@@ -47,7 +47,7 @@ class Containers:
     """Start one container a namespace, with the fork server `command` in it; members are started by their host's name.
 
     namespaces: of the hosts, by descriptor (None: all share ours). Raises DdlbenchError where the runtime's program is
-    missing; what else goes wrong is told when the first member is started.
+    missing; other faults are reported when the first member is started.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Containers:
             self._stack = stack.pop_all()
 
     def start(self, member: StartMember, deadline: float) -> Orphan:
-        """Have a member forked in its host's container, which is in the host's namespace already."""
+        """Fork a member in its host's container, which is in the host's namespace already."""
         return self._servers[member.host].start(replace(member, namespace=None), deadline)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Control sockets: where the members of a worker group, or node agents, connect to be told what to do.
+"""Control sockets: where the members of a worker group, or node agents, connect to get commands.
 
 A Unix socket, an abstract one in each host's network namespace, or TCP with a token. From another machine only TCP
 leads here, to the one address that members are given. Every machine that reaches that address could connect; so a peer
@@ -62,7 +62,7 @@ class ControlSocket(Generic[G]):
         self._token = token
         self._silent: dict[
             LineChannel[object], float
-        ] = {}  # who has connected and said nothing yet; until when it may
+        ] = {}  # connected and still silent; each with its deadline
         for each in listeners:
             each.setblocking(False)
 

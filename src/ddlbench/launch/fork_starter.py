@@ -18,7 +18,7 @@ from ddlbench.system.processes import Orphan, adopt_orphans, describe_exit, die_
 class ForkServer:
     """Starts at once, and imports its framework while the caller does something else.
 
-    `argv` and `environment` are those of `ddlbench.launch.bare`; `log` takes what is said before workers are forked.
+    `argv` and `environment` are those of `ddlbench.launch.bare`; `log` takes what is printed before workers are forked.
     """
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str], *, log: Path) -> None:
@@ -39,7 +39,7 @@ class ForkServer:
         self._channel = LineChannel(self._process.stdout, self._process.stdin, kinds=(Started,))
 
     def start(self, member: StartMember, deadline: float) -> Orphan:
-        """Have a member forked.
+        """Fork a member.
 
         Args:
             member: what to start.

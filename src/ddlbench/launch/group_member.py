@@ -35,21 +35,21 @@ class Launch:
 
 @dataclass(frozen=True)
 class Fate:
-    """What has become of a member that was told to do something.
+    """How a member replied to a command, or how it ended.
 
     Attributes:
         name: of the member.
         after_s: the time until then.
         reply: what it replied, if it did.
         ended: how it ended, if it did (`SIGKILL`, `status 1`).
-        said: the end of its log, if it ended.
+        log_tail: the end of its log, if it ended.
     """
 
     name: str
     after_s: float
     reply: object = None
     ended: str | None = None
-    said: str = ""
+    log_tail: str = ""
 
 
 class WorkerFailed(DdlbenchError):
@@ -57,7 +57,7 @@ class WorkerFailed(DdlbenchError):
 
 
 class WorkerRefused(WorkerFailed):
-    """A worker cannot do what its assignment says, and has told why and what to do, for a person."""
+    """A worker cannot do what its assignment says, and has reported why and what a person can do."""
 
 
 class LackedMemory(WorkerFailed):
@@ -85,17 +85,17 @@ class GroupMember:
         return tail(self.launch.log)
 
     def begin(self) -> None:
-        """It is told to do something: what it has logged so far does not belong to that."""
+        """Begin a command: what the member has logged so far does not belong to it."""
         self.logged_before = self.launch.log.stat().st_size if self.launch.log.exists() else 0
 
     def logged(self) -> str:
-        """What it has logged since it was told to do something."""
+        """What the member has logged since its last command."""
         log = self.launch.log.read_bytes() if self.launch.log.exists() else b""
         return log[self.logged_before :].decode(errors="replace")
 
 
 def start_of(rank: int, launch: Launch, control: str) -> StartMember:
-    """What the starter is told of a member."""
+    """The message with which a starter starts a member."""
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     return StartMember(
         rank=rank,

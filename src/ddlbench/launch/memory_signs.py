@@ -18,7 +18,7 @@ _SIGNS = (
 )
 
 
-def sign_of_lacking_memory(said: str) -> str | None:
-    """The last line of `said` that tells of it, or None."""
-    lines = (line.strip() for line in reversed(said.splitlines()))
+def sign_of_lacking_memory(log: str) -> str | None:
+    """The last line of a log that reports it, or None."""
+    lines = (line.strip() for line in reversed(log.splitlines()))
     return next((line for line in lines if any(sign in line for sign in _SIGNS)), None)

@@ -1,4 +1,4 @@
-"""A worker group: the processes of one launch, alive together, told what to do over a control socket."""
+"""A worker group: the processes of one launch, alive together, with their commands over a control socket."""
 
 import selectors
 import subprocess
@@ -44,13 +44,13 @@ from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.processes import describe_exit
 
 R = TypeVar("R")
-_STARTING = "starting"  # the phase in which members say hello, each when it is there
+_STARTING = "starting"  # the phase in which each member sends its Hello once it is connected
 _POLL_S = 0.2
 _STOP_S = 2.0
 
 
 class WorkerGroup:
-    """Starts one member a launch and waits until each has said hello and, its assignment given, that it is ready.
+    """Starts one member for each launch; waits for its Hello, sends its assignment, waits for its Ready.
 
     Args:
         starter: starts them, and is not needed any more then.
@@ -86,27 +86,27 @@ class WorkerGroup:
                     process = starter.start(start_of(rank, launch, control.address), deadline)
                     self._members.append(GroupMember(rank, launch, process))
                 self._accept(control, deadline)
-            self.greeted_s = monotonic()  # when the last one said hello
+            self.greeted_s = monotonic()  # when the last Hello arrived
             for member, assignment in zip(self._members, assignments, strict=True):
                 self._send(member, assignment)
             self.ready = self._collect(Ready, "launch", timeouts.launch_s)
             on_error.pop_all()
 
     def connect(self, models: Sequence[ModelShape]) -> None:
-        """Have the ranks make new connections among each other, and the models on them."""
+        """Make the ranks connect to each other and build the models."""
         self.command(Connect(models), Connected, "connecting", self._timeouts.prepare_s)
 
     def prepare(self, point: TrainingPoint, seed: int) -> list[Prepared]:
-        """Have every rank take a point; a step without communication tells whether it fits."""
+        """Send a point to every rank; each tries a step without communication, which shows whether it fits."""
         return self.command(Prepare(point, seed), Prepared, "preparing", self._timeouts.prepare_s)
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[Trained]:
-        """Have every rank train some steps, first setting everything to the point's seed if `from_fresh`."""
+        """Train some steps on every rank, first setting everything to the point's seed if `from_fresh`."""
         limit_s = self._timeouts.prepare_s + steps * self._timeouts.step_s
         return self.command(Train(steps, from_fresh), Trained, "training", limit_s)
 
     def conclude(self, *, evaluate: bool, save_to: str | None = None) -> list[Concluded]:
-        """Have every rank hash its parameters; one tests them (`evaluate`) and saves them, if asked."""
+        """Hash the parameters on every rank; one tests them (`evaluate`) and saves them, if asked."""
         return self.command(Conclude(evaluate, save_to), Concluded, "concluding", self._timeouts.prepare_s)
 
     def pids(self) -> list[int]:
@@ -114,7 +114,7 @@ class WorkerGroup:
         return [member.process.pid for member in self._members]
 
     def command(self, command: Command, reply: type[R], phase: str, limit_s: float) -> list[R]:
-        """Have every rank carry out a command.
+        """Send a command to every rank and wait for the replies.
 
         Args:
             command: what to do.
@@ -132,14 +132,14 @@ class WorkerGroup:
             self._send(member, command)
         return self._collect(reply, phase, limit_s)
 
-    def tell(self, command: Command) -> None:
+    def send(self, command: Command) -> None:
         """Tell every rank that is alive to carry out a command, without waiting for a reply."""
         for member in self._members:
             with suppress(WorkerFailed, OSError):
                 self._send(member, command)
 
     def kill(self, ranks: Iterable[int]) -> None:
-        """Have these ranks end by SIGKILL."""
+        """End these ranks by SIGKILL."""
         for rank in ranks:
             self._members[rank].process.kill()
 
@@ -167,7 +167,7 @@ class WorkerGroup:
                             member.name,
                             monotonic() - began,
                             ended=describe_exit(status),
-                            said=member.log_tail(),
+                            log_tail=member.log_tail(),
                         )
         nothing = [Fate(member.name, monotonic() - began) for member in self._members]
         return [found.get(rank, nothing[rank]) for rank in range(len(self._members))]
@@ -270,7 +270,7 @@ class WorkerGroup:
 
     def _stop(self) -> None:
         """Let the workers end by themselves; all is reported, so how they end does not matter any more."""
-        self.tell(Stop())
+        self.send(Stop())
         for member in self._members:
             try:
                 member.process.wait(_STOP_S)

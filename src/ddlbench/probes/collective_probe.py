@@ -139,10 +139,10 @@ def probe_messages(link: Link, *, largest_bytes: int, how: How) -> Found:
 
 
 def _probe(link: Link, hosts: int, wanted: list[Asked], how: How) -> Found:
-    """Have workers on emulated hosts time what is wanted, once the link is verified.
+    """Time collectives with workers on emulated hosts, once the link is verified.
 
     Raises:
-        DdlbenchError: hosts, workers or the link cannot be had, or a result is wrong.
+        DdlbenchError: hosts, workers or the link cannot be started, or a result is wrong.
     """
     on_gpus = DEVICES[how.transport] == "gpu"
     if on_gpus and not gpus_here():

@@ -37,14 +37,16 @@ class ExchangeFailed(DdlbenchError):
 
 def exchange(server: Side, client: Side, *, timeout_s: float) -> str:
     """What the client reports on its standard output. Raises ExchangeFailed; nothing is left running."""
-    with TemporaryFile("w+") as said:
-        waiting = _start(server, stdout=said, stderr=subprocess.STDOUT)
+    with TemporaryFile("w+") as output:
+        waiting = _start(server, stdout=output, stderr=subprocess.STDOUT)
 
         def look_after_server(complaint: str) -> None:
             if waiting.poll() is not None:
-                said.seek(0)
+                output.seek(0)
                 ended = describe_exit(waiting.returncode)
-                raise ExchangeFailed(f"{_called(server)} ended ({ended}): {_last(said.read())}; {complaint}")
+                raise ExchangeFailed(
+                    f"{_called(server)} ended ({ended}): {_last(output.read())}; {complaint}"
+                )
 
         try:
             return ask(client, timeout_s=timeout_s, meanwhile=look_after_server)
@@ -75,13 +77,13 @@ def serve(servers: Iterable[Side], *, timeout_s: float) -> None:
     Raises ExchangeFailed where one fails; nothing is left running.
     """
     for server in servers:
-        with TemporaryFile("w+") as said:
-            waiting = _start(server, stdout=said, stderr=subprocess.STDOUT)
+        with TemporaryFile("w+") as output:
+            waiting = _start(server, stdout=output, stderr=subprocess.STDOUT)
             try:
                 if waiting.wait(timeout_s):
-                    said.seek(0)
+                    output.seek(0)
                     ended = describe_exit(waiting.returncode)
-                    raise ExchangeFailed(f"{_called(server)} failed ({ended}): {_last(said.read())}")
+                    raise ExchangeFailed(f"{_called(server)} failed ({ended}): {_last(output.read())}")
             except subprocess.TimeoutExpired:
                 return
             finally:
@@ -132,5 +134,5 @@ def _called(side: Side) -> str:
 
 def _last(text: str) -> str:
     """The last two lines that say something: the very last is often advice."""
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    return "; ".join(said[-2:]) or "it said nothing"
+    output = [line.strip() for line in text.splitlines() if line.strip()]
+    return "; ".join(output[-2:]) or "it printed nothing"

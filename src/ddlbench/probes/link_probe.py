@@ -43,7 +43,7 @@ _START_TIMEOUT_S, _END_TIMEOUT_S, _POLL_S = 10.0, 2.0, 0.005
 
 @dataclass(frozen=True)
 class LinkProbeJob:
-    """A link to probe; `probe_link` tells of its parts."""
+    """A link to probe; `probe_link` describes its parts."""
 
     link: Link
     dilation: float
@@ -184,8 +184,8 @@ def netpipe_hosts(
     with TemporaryDirectory(prefix="ddlbench-") as name:
         folder = Path(name)
         log = folder / "log"
-        with log.open("wb") as said:
-            common: Any = {"cwd": folder, "stdin": subprocess.DEVNULL, "stdout": said, "stderr": said}
+        with log.open("wb") as output:
+            common: Any = {"cwd": folder, "stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
             receiver = subprocess.Popen([NETPIPE, *bounds], preexec_fn=_child_of(star, hosts, 1), **common)
             try:
                 _await_listener(receiver)

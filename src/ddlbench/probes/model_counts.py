@@ -15,7 +15,7 @@ from ddlbench.system.processes import die_with_parent
 
 MODULE = "ddlbench.workers.torch.flops"
 TIMEOUT_S = 300.0
-_TOLD_LINES = 5
+_SHOWN_LINES = 5
 
 
 def write_counts(models: Sequence[str], image_shape: str, output: Path | str, *, environment: Path) -> None:
@@ -51,7 +51,7 @@ def _answer(python: str, arguments: Sequence[str]) -> dict[str, dict[str, int]]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DdlbenchError(f"models could not be counted: {error}") from error
     if done.returncode:
-        told = "\n  ".join(done.stderr.splitlines()[-_TOLD_LINES:])
-        raise DdlbenchError(f"models could not be counted: {python} -m {MODULE} failed:\n  {told}")
+        last_lines = "\n  ".join(done.stderr.splitlines()[-_SHOWN_LINES:])
+        raise DdlbenchError(f"models could not be counted: {python} -m {MODULE} failed:\n  {last_lines}")
     counts: dict[str, dict[str, int]] = json.loads(done.stdout)
     return counts

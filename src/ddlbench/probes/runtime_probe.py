@@ -2,7 +2,7 @@
 
     python -m ddlbench.probes.runtime_probe JOB.json ANSWER.json        (the first process of a sandbox)
 
-Three networks are told apart: that of the host itself, which both ends share; the two namespaces of emulated hosts,
+Three networks are distinguished: that of the host itself, which both ends share; the two namespaces of emulated hosts,
 which the ends join, and whose link is open; and Docker's own bridge, whose NAT an end outside comes through. Rounds of
 all of them alternate, each with containers of its own, so that a drift of the machine favours none.
 """
@@ -184,7 +184,7 @@ def _over_the_bridge(environments: Described) -> Mapping[int, float]:
 
 
 def _words(address: str, port: int) -> tuple[list[str], list[str]]:
-    """What the two ends are told."""
+    """The job of the two ends."""
     asked = [str(each) for each in (_REPETITIONS, *SIZES_BYTES)]
     return ["answer", address, str(port)], ["probe", address, str(port), *asked]
 

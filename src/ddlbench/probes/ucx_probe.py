@@ -28,12 +28,12 @@ _TRANSPORT = "tcp"
 _LARGEST_BYTES = 4 << 20
 _TEST_S = 0.2  # a test takes about that long, or a few trips
 _FEWEST, _MOST = 4, 1000  # trips
-_CARRIER_S = 5.0  # the kernel tells of a new link's carrier up to a second late
+_CARRIER_S = 5.0  # the kernel reports a new link's carrier up to a second late
 
 
 @dataclass(frozen=True)
 class UcxProbeJob:
-    """A link to measure; `probe_link` tells of its parts."""
+    """A link to measure; `probe_link` describes its parts."""
 
     link: Link
     dilation: float
@@ -88,7 +88,7 @@ def probe_link(
     congestion_control: str = "cubic",
     tolerances: Tolerances | None = None,
 ) -> UcxProbed:
-    """Have UCX measure an emulated link over TCP.
+    """Measure an emulated link with UCX over TCP.
 
     Args:
         link: between two hosts.

@@ -1,4 +1,4 @@
-"""A job in a sandbox of its own, done by a module of ours. Job and answer are dataclasses, in files of JSON."""
+"""A job in a sandbox of its own, done by one of our modules. Job and answer are dataclasses, in JSON files."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -38,12 +38,12 @@ def answer_of(
         DdlbenchError: the module failed, or this machine allows no sandbox.
     """
     with TemporaryDirectory(prefix="ddlbench-") as folder:
-        asked, answer = (logs or Path(folder)) / "job.json", Path(folder) / "answer.json"
-        write_atomically(asked, written(job))
-        if status := run_sandboxed(module, [str(asked), str(answer)], within=within):
+        job_file, answer_file = (logs or Path(folder)) / "job.json", Path(folder) / "answer.json"
+        write_atomically(job_file, written(job))
+        if status := run_sandboxed(module, [str(job_file), str(answer_file)], within=within):
             where = f", what its workers said in {logs}" if logs else ""
             raise DdlbenchError(f"{what} failed (exit status {status}); what it said is above{where}")
-        return read_text(kind, answer.read_text())
+        return read_text(kind, answer_file.read_text())
 
 
 def do(kind: type[Job], work: Callable[[Job], object]) -> int:
@@ -56,9 +56,9 @@ def do(kind: type[Job], work: Callable[[Job], object]) -> int:
     Returns:
         The exit status: 0, or the exit code of an error, whose text is printed.
     """
-    asked, answer = sys.argv[1:]
+    job_file, answer_file = sys.argv[1:]
     try:
-        write_atomically(answer, written(work(read_text(kind, Path(asked).read_text()))))
+        write_atomically(answer_file, written(work(read_text(kind, Path(job_file).read_text()))))
     except DdlbenchError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code

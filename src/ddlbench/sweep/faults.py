@@ -2,8 +2,9 @@
 
 python -m ddlbench.sweep.faults JOB.json ANSWER.json        (the first process of a sandbox)
 
-Any framework's group will do: all train some steps and say so; then they are told to train the rest, and while they are
-in the middle of the first step of it, members are killed. Time is dilated for the frameworks' time-outs too.
+This works with the group of any framework. All members train some steps and report them. Then they get the command to
+train the rest, and in the middle of its first step members are killed. Time is dilated for the frameworks' time-outs
+too.
 """
 
 import sys
@@ -33,12 +34,12 @@ from ddlbench.sandbox.job import answer_of, do
 from ddlbench.sweep.group_of_run import group_job
 from ddlbench.sweep.link_monitor import Links, link_of
 from ddlbench.sweep.placement import code_of, members_of, placement
-from ddlbench.sweep.session import training_point
+from ddlbench.sweep.repetition import training_point
 from ddlbench.system.clock import Clock
 from ddlbench.system.processes import die_with_parent
 
 SERVER = "server"
-_PATIENCE = 1.5  # time-outs until those that say nothing have hung
+_PATIENCE = 1.5  # time-outs until silent members count as hung
 _SLOWER = 3.0  # as the steps before, survivors' steps may be
 _WHEN = ("at_step", "steps", "timeout_s")
 
@@ -89,8 +90,15 @@ def write_faults(
 ) -> None:
     """Train once for each entry of `kill`, and write the table and its sidecar.
 
-    materials: none if it cannot be measured at all. Raises DdlbenchError where a training fails before anybody was
-    killed.
+    Args:
+        plan: all settings.
+        fault: the training, and whom to kill.
+        output: the table.
+        materials: data sets and environments; none if the point cannot be measured at all.
+        logs: a folder, in which each training gets a folder.
+
+    Raises:
+        DdlbenchError: a training failed before a member was killed.
     """
     die_with_parent()
     started = datetime.now(UTC)
@@ -134,15 +142,15 @@ def _row(
     logs: Path,
     conditions: Mapping[str, Any],
 ) -> faults.Row:
-    """Have a sandbox do it, and tell it in times as they would be without dilation."""
-    here = placement(plan, fault.run)
-    of_case = logs / str(whom)
+    """Run one training in a sandbox; returns its row, in times as they would be without dilation."""
+    placed = placement(plan, fault.run)
+    case_logs = logs / str(whom)
     environments, _ = materials.described()
     engines.check(environments)
     datasets = {key: str(path.resolve()) for key, path in materials.datasets.items()}
-    group = group_job(plan, fault.run, here, environments, materials, datasets, {}, of_case)
+    group = group_job(plan, fault.run, placed, environments, materials, datasets, {}, case_logs)
     job = FaultJob(
-        group=replace(group, framework_timeout_s=fault.timeout_s * here.dilation),
+        group=replace(group, framework_timeout_s=fault.timeout_s * placed.dilation),
         point=fault.point.as_dict(),
         kill=whom,
         at_step=fault.at_step,
@@ -154,16 +162,16 @@ def _row(
         job,
         FaultsFound,
         what=f"{words(fault.point)}, {in_words(whom)} killed:",
-        logs=of_case,
+        logs=case_logs,
         within=user_namespace(environments),
     )
-    of_ranks = [replace(fate, after_s=fate.after_s / here.dilation) for fate in found.fates]
+    of_ranks = [replace(fate, after_s=fate.after_s / placed.dilation) for fate in found.fates]
     return faults.row(
         in_words(whom),
         [of_ranks[rank] for rank in found.killed],
         [fate for rank, fate in enumerate(of_ranks) if rank not in found.killed],
         tested=found.tested,
-        conditions={**conditions, **found.made, "dilation": here.dilation},
+        conditions={**conditions, **found.made, "dilation": placed.dilation},
     )
 
 
@@ -192,14 +200,14 @@ def run(job: FaultJob) -> FaultsFound:
         trained = group.train(job.at_step, from_fresh=True)
         step_s = max(median(times) for each in trained for times in each.step_times_ms) / 1000
         killed = victims(on_hosts.members, job.kill)
-        group.tell(Train(rest))
+        group.send(Train(rest))
         sleep(step_s / 2)
         group.kill(killed)
         fates = group.fates(Trained, _SLOWER * rest * step_s + _PATIENCE * timeout_s)
         survivors = [fate for rank, fate in enumerate(fates) if rank not in killed]
         tested: TestResult | None = None
         if all(fate.reply for fate in survivors):
-            group.tell(Conclude(evaluate=True))
+            group.send(Conclude(evaluate=True))
             for fate in group.fates(Concluded, job.group.timeouts.prepare_s):
                 if isinstance(fate.reply, Concluded) and fate.reply.test:
                     tested = fate.reply.test
@@ -207,7 +215,7 @@ def run(job: FaultJob) -> FaultsFound:
 
 
 def _outcome(fate: Fate) -> faults.Fate:
-    return faults.Fate(fate.name, fate.after_s, fate.reply is not None, fate.ended, fate.said)
+    return faults.Fate(fate.name, fate.after_s, fate.reply is not None, fate.ended, fate.log_tail)
 
 
 def _begin(on_hosts: GroupOnHosts, job: FaultJob) -> dict[str, object]:

@@ -63,7 +63,7 @@ class Links:
             self.made = None
 
     def make(self, link: Link | Sites) -> Mapping[str, object]:
-        """Give the hosts their link, or their sites, and see to it that it is what it should be: what it measures.
+        """Shape the hosts' link, or their sites, and verify it; returns what was measured.
 
         Raises LinkRefused for one that cannot be made here, and DdlbenchError for one that is not what was asked for.
         """

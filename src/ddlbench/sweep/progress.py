@@ -1,4 +1,4 @@
-"""What a sweep tells while it works: point i of n, the point in words, its time, and the time left."""
+"""The progress that a sweep prints: point i of n, the point in words, its time, and the time left."""
 
 import sys
 from collections.abc import Mapping
@@ -11,9 +11,13 @@ from ddlbench.measurements.record import step_time_ms
 
 @dataclass
 class Progress:
-    """Tells of each repetition; `points` and `elsewhere` count what the whole invocation had to measure at first.
+    """Prints a line for each repetition.
 
-    points: how many. elsewhere: the repetitions, at least, that other worker groups still have to measure.
+    Attributes:
+        points: how many points the whole invocation had to measure at its start.
+        elsewhere: the least number of repetitions that other worker groups still have to measure.
+        done: the repetitions measured so far.
+        started: when it began, in seconds of the monotonic clock.
     """
 
     points: int
@@ -21,8 +25,8 @@ class Progress:
     done: int = 0
     started: float = field(default_factory=monotonic)
 
-    def say(self, text: str) -> None:
-        """A line on the terminal."""
+    def print_line(self, text: str) -> None:
+        """Print a line on the terminal."""
         print(text, file=sys.stderr, flush=True)
 
     def report(self, number: int, words: str, record: Mapping[str, Any], *, left_here: int) -> None:
@@ -31,7 +35,7 @@ class Progress:
         took = step_time_ms(record)
         result = f"{took:.3g} ms a step" if took is not None else record["reason"]
         left = self._left(left_here + self.elsewhere)
-        self.say(
+        self.print_line(
             f"point {number} of {self.points}: {words}, repetition {record['repetition'] + 1}: {result}; {left}"
         )
 

@@ -1,8 +1,9 @@
-"""What a record says of a repetition: what its members reported, or why the point does not fit."""
+"""One repetition: what the workers get of its point, and what the record keeps of their reports."""
 
 from collections.abc import Iterable, Sequence
 
-from ddlbench.protocol.messages import Concluded, Trained
+from ddlbench.plan import Point
+from ddlbench.protocol.messages import Concluded, ModelShape, Trained, TrainingPoint
 
 _REPORTED = {  # what members report of their training, and whether it is a time on their host
     "train_loss": False,
@@ -10,6 +11,24 @@ _REPORTED = {  # what members report of their training, and whether it is a time
     "backward_ms": True,
     "communication_ms": True,
 }
+
+
+def training_point(point: Point) -> TrainingPoint:
+    """The part of a point that workers need."""
+    return TrainingPoint(
+        point.model,
+        _shape(point.image_shape),
+        point.dataset,
+        point.batch_size,
+        point.learning_rate,
+        point.momentum,
+    )
+
+
+def model_shapes(points: Iterable[Point]) -> list[ModelShape]:
+    """The models of some points, each once for each shape (height, width, channels) of its images."""
+    models = sorted({(point.model, point.image_shape) for point in points})
+    return [ModelShape(model, _shape(shape)) for model, shape in models]
 
 
 def step_times_ms(reports: Iterable[Trained]) -> list[list[float]]:
@@ -35,7 +54,7 @@ def metrics(
 
 
 def not_fitting(reason: str) -> dict[str, object]:
-    """What the record of a point says that its hosts' memory is too small for."""
+    """The part of the record of a point that does not fit into the memory of its hosts."""
     return {
         "status": "does_not_fit",
         "reason": reason,
@@ -45,6 +64,11 @@ def not_fitting(reason: str) -> dict[str, object]:
         "parameters_sha256": [],
         "parameters_identical": None,
     }
+
+
+def _shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    height, width, channels = shape
+    return height, width, channels
 
 
 def _mean(values: Sequence[float]) -> float:

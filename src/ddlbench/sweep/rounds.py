@@ -1,4 +1,4 @@
-"""The points that a session measures, in rounds, until the stop rule asks for no more of any."""
+"""The points of a session, measured in rounds until the stop rule asks for no more repetitions."""
 
 import random
 from dataclasses import dataclass
@@ -35,10 +35,17 @@ class PendingPoint:
     settled: bool = False
 
     @classmethod
-    def of(cls, asked: PointToMeasure) -> "PendingPoint":
+    def of(cls, described: PointToMeasure) -> "PendingPoint":
         """The point of a session's job."""
-        point = Point.from_dict(asked.point)
-        return cls(point, asked.fingerprint, asked.words, asked.number, list(asked.values), asked.repetitions)
+        point = Point.from_dict(described.point)
+        return cls(
+            point,
+            described.fingerprint,
+            described.words,
+            described.number,
+            list(described.values),
+            described.repetitions,
+        )
 
     @property
     def link(self) -> Link | Sites | None:
@@ -53,23 +60,23 @@ class Measuring(Protocol):
     def runtime(self) -> str: ...
 
     def measure(self, pending: PendingPoint) -> Record:
-        """Measure one repetition of a point, and keep it."""
+        """Measure one repetition of a point, and keep its record."""
 
 
 def measure_in_rounds(
     session: Measuring, pending: list[PendingPoint], measure: Measure, progress: Progress
 ) -> None:
-    """Measure the points in rounds until the stop rule asks for no more of any.
+    """Measure the points in rounds until the stop rule asks for no more repetitions.
 
-    A round takes the runtimes in random order, starting a group anew in each, then the links, and on each its points.
-    As a new group and a new link cost time, it begins with those with which the last one ended; so a slow drift of the
-    machine favours none of them either.
+    A round takes the runtimes in random order, with a new group for each, then the links, and on each link its points.
+    The order is random so that a slow drift of the machine favours no point. A new group and a new link cost time, so
+    a round begins with the runtime and the link with which the last one ended.
 
     Args:
         session: measures.
         pending: the points.
         measure: the stop rule, and the seed of the order.
-        progress: is told of each repetition.
+        progress: prints each repetition.
 
     Raises:
         DdlbenchError: a repetition failed; names the point.

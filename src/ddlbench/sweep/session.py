@@ -22,21 +22,21 @@ from ddlbench.measurements.store import Store
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
 from ddlbench.plan import Point, point_id
-from ddlbench.protocol.agent_messages import Sampling
 from ddlbench.protocol.codec import read_text
-from ddlbench.protocol.messages import ModelShape, Prepared, TrainingPoint
+from ddlbench.protocol.messages import Prepared
 from ddlbench.sweep.attempts import FAILURE, keep
+from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
 from ddlbench.sweep.progress import Progress
-from ddlbench.sweep.repetition import metrics, not_fitting, step_times_ms
+from ddlbench.sweep.repetition import metrics, model_shapes, not_fitting, step_times_ms, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SessionJob
 from ddlbench.system.clock import Clock
-from ddlbench.telemetry.telemetry import RunTelemetry, Watched
+from ddlbench.telemetry.telemetry import RunTelemetry
 
 
 class Session:
-    """A living worker group on its hosts, and what has been found out about its links."""
+    """A living worker group on its hosts, and the state of its links."""
 
     def __init__(self, job: SessionJob, group: GroupOnHosts, clock: Clock, stack: ExitStack) -> None:
         self.job = job
@@ -55,24 +55,23 @@ class Session:
             self.links = Links(self.star, job.tolerances, recheck_s=recheck_s, clock=clock)
         self.kept: list[tuple[float, Path]] = []  # when, in seconds of the session
         points = [Point.from_dict(each.point) for each in job.points]
-        models = sorted({(point.model, point.image_shape) for point in points})
-        self.models = [ModelShape(model, _shape(shape)) for model, shape in models]
+        self.models = model_shapes(points)
 
     @property
     def runtime(self) -> str:
         """What the group runs in now."""
         return self.group.runtime
 
-    def connect(self, runtime: str | None = None, *, anew: bool = False) -> None:
-        """Have the workers make connections and models, while the links are open.
+    def connect(self, runtime: str | None = None, *, restart: bool = False) -> None:
+        """Make the workers connect to each other and build their models, while the links are unshaped.
 
-        New workers replace those that cannot make new connections, are in another runtime, or have died (`anew`).
+        New workers replace those that cannot make new connections, are in another runtime, or have died (`restart`).
         """
         runtime = runtime or self.runtime
-        anew = anew or runtime != self.runtime
+        restart = restart or runtime != self.runtime
         if self.links:
             self.links.open()
-        if self.is_connected and (anew or not all(each.reconnects for each in self.group.group.ready)):
+        if self.is_connected and (restart or not all(each.reconnects for each in self.group.group.ready)):
             self._of_telemetry.close()
             self.group.renew(runtime)
             self.is_cold = True
@@ -81,34 +80,11 @@ class Session:
         self.is_connected = True
 
     def _watch(self) -> RunTelemetry | None:
-        """Have the hosts watched that the group is on now; the role of a host is that of its first process."""
-        settings, of_group = self.job.telemetry, self.job.group
-        if not settings.enabled:
+        """Start sampling the hosts of the current group; None if telemetry is off."""
+        if not self.job.telemetry.enabled:
             return None
-        pids: dict[int, list[int]] = {}
-        roles: dict[int, str] = {}
-        for member, pid in zip(self.group.members, self.group.group.pids(), strict=True):
-            pids.setdefault(member.host, []).append(pid)
-            roles.setdefault(member.host, member.role)
-        gpus = dict(enumerate(share.uuid for share in self.group.gpus))
-        hosts = self.group.hosts
-        watched = [
-            Watched(
-                hosts.hosts[host].name, roles[host], hosts.namespaces[host], pids[host], gpu=gpus.get(host)
-            )
-            for host in sorted(pids)
-        ]
-        sampling = Sampling(
-            run=of_group.run,
-            started=settings.started,
-            hertz=settings.hertz,
-            dilation=of_group.placement.dilation,
-            vcpus=Point.from_dict(self.job.points[0].point).vcpus,
-            on_gpus=of_group.devices == "gpu",
-            folder=settings.folder,
-            log=str(Path(of_group.logs) / "sampler.log"),
-        )
-        return self._of_telemetry.enter_context(hosts.sampled(watched, sampling, self.clock))
+        sampled = self.group.hosts.sampled(watched_hosts(self.group), sampling_of(self.job), self.clock)
+        return self._of_telemetry.enter_context(sampled)
 
     def measure(self, pending: PendingPoint) -> Record:
         """Measure one repetition of a point and keep it; returns the record."""
@@ -135,7 +111,7 @@ class Session:
             record |= self._repetition(pending, link, is_new)
         except LackedMemory as error:
             record |= not_fitting(str(error))
-            self.connect(anew=True)
+            self.connect(restart=True)
         record["ended"] = datetime.now(UTC).isoformat()
         self._confirm(record)
         path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
@@ -143,7 +119,7 @@ class Session:
         return record
 
     def _provenance(self, point: Point) -> dict[str, object]:
-        """What the repetition is made from, and where."""
+        """The inputs of the repetition, and the hosts that it ran on."""
         dataset = self.job.datasets[point.dataset_key]
         environment = asdict(self.job.group.environments[point.runtime])
         return {
@@ -160,7 +136,7 @@ class Session:
     def _repetition(
         self, pending: PendingPoint, link: dict[str, object] | None, is_new: bool
     ) -> dict[str, object]:
-        """Train, if the point fits into the hosts' memory; what the record says of it."""
+        """Train, if the point fits into the hosts' memory; returns this part of the record."""
         prepared = self._prepared(pending)
         if not all(reply.fits for reply in prepared):
             return self._not_fitting(prepared)
@@ -175,7 +151,7 @@ class Session:
         }
 
     def _prepared(self, pending: PendingPoint) -> list[Prepared]:
-        """Hand the point to the workers, each of which tries a step by itself."""
+        """Send the point to the workers; each tries one step alone."""
         began = monotonic()
         seed = pending.point.seed + pending.repetitions
         prepared = self.group.group.prepare(training_point(pending.point), seed)
@@ -235,9 +211,12 @@ class Session:
         return not_fitting(f"does not fit into {what} on {', '.join(hosts)}")
 
     def _make(self, link: Link | Sites | None) -> tuple[dict[str, object] | None, bool]:
-        """Give the hosts their link, and see to it that it is what it should be; tells whether it is new.
+        """Shape and verify the hosts' link.
 
-        After a lossy link connections are made anew: what packet loss has taught TCP would slow it down for minutes.
+        After a lossy link the workers connect again: TCP remembers the loss and would be slow for minutes.
+
+        Returns:
+            What the record says of the link (None: links are not emulated), and whether it is a new one.
         """
         if self.star is None or self.links is None or link is None:
             return None, False
@@ -253,10 +232,13 @@ class Session:
         }, is_new
 
     def _confirm(self, record: Record) -> None:
-        """See to it that the link is still what it was; what cannot be sure of its link does not count.
+        """Check that the link has not changed. If it has, withdraw the records since the last good check.
 
-        Such a repetition is not simply measured again: what has changed a link, and is not a busy moment, which the
-        check has waited for, will do so again, and must be found by a person.
+        Such a repetition is not measured again automatically. The check has already waited for a busy moment to pass;
+        whatever else changed the link will do so again, and a person must find it.
+
+        Raises:
+            Drifted: the link has changed.
         """
         if self.links is None or record["link"] is None:
             return
@@ -269,7 +251,7 @@ class Session:
             raise
 
     def _training_steps(self, point: Point) -> int | None:
-        """The steps of a whole training; None where only times are measured."""
+        """The steps of a whole training; None if only times are measured."""
         if point.epochs == 0:
             return None
         images = self.job.datasets[point.dataset_key].train_images
@@ -281,25 +263,17 @@ class Session:
         return max(measure.min_steps, min(measure.max_steps, int(measure.step_budget_s * 1000 / step_ms)))
 
 
-def training_point(point: Point) -> TrainingPoint:
-    """What workers must know of a point."""
-    return TrainingPoint(
-        point.model,
-        _shape(point.image_shape),
-        point.dataset,
-        point.batch_size,
-        point.learning_rate,
-        point.momentum,
-    )
-
-
 def run(job: SessionJob) -> None:
-    """Do what the job says. Raises DdlbenchError; all that was measured before is kept."""
+    """Measure the points of a job.
+
+    Raises:
+        DdlbenchError: a repetition failed; all that was measured before is kept.
+    """
     clock = Clock()
     pending = [PendingPoint.of(each) for each in job.points]
     progress = Progress(job.progress.points, job.progress.elsewhere)
     workers = pending[0].point.workers
-    progress.say(f"starting {workers} worker{'s' * (workers > 1)} ({job.group.run})")
+    progress.print_line(f"starting {workers} worker{'s' * (workers > 1)} ({job.group.run})")
     with launched(job.group) as group, ExitStack() as stack:
         session = Session(job, group, clock, stack)
         session.connect()
@@ -310,13 +284,8 @@ def run(job: SessionJob) -> None:
     write_atomically(Path(job.group.logs) / "session.json", json.dumps(where_time_went) + "\n")
 
 
-def _shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    height, width, channels = shape
-    return height, width, channels
-
-
 def main(job_path: str) -> int:
-    """Run the job; an error is told in words, and its exit code returned."""
+    """Run the job; print the text of an error, and return its exit code."""
     job = read_text(SessionJob, Path(job_path).read_text())
     try:
         run(job)

@@ -1,4 +1,4 @@
-"""What a worker group needs of its hosts: emulated ones, this machine's loopback, or nodes of a cluster."""
+"""The interface between a worker group and its hosts: emulated ones, this machine's loopback, or nodes of a cluster."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

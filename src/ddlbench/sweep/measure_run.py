@@ -49,13 +49,13 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     results = Path(plan.settings.results)
     run = plan.run(run_id)
     inventory = Inventory(plan, run, materials, Store(results / "store"))
-    call = invocation(results / ".invocation.json", run_id)
+    current_invocation = invocation(results / ".invocation.json", run_id)
     if plan.settings.fresh:
         inventory.start_afresh(
             run, stamped(results / ".fresh")
         )  # also in a retry, which goes on from the first try
     if any(inventory.is_pending(point, run) for point in run.points):
-        wanted = [plan.run(each) for each in call.runs]
+        wanted = [plan.run(each) for each in current_invocation.runs]
         _measure(inventory, wanted, run, materials, logs)
     entries = [inventory.entry(point, run) for point in run.points]
     grid = plan.grid(run.study, run.grid)
@@ -90,7 +90,7 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
 def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Materials, logs: Path) -> None:
     """Measure, in one session, what is missing of `run` and of the wanted runs that its group can measure."""
     inventory.take_datasets_of(wanted)
-    here = inventory.placement(run)
+    placed = inventory.placement(run)
     missing = [
         (point, each)
         for each in wanted
@@ -100,15 +100,15 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
     ]
     keys = dict.fromkeys(inventory.fingerprint(point, each) for point, each in missing)
     numbers = {key: number for number, key in enumerate(keys, start=1)}
-    mine: dict[str, Point] = {
+    of_this_group: dict[str, Point] = {
         inventory.fingerprint(point, each): point
         for point, each in missing
         if each.study == run.study
         and each.key == run.key
-        and inventory.placement(each).dilation == here.dilation
+        and inventory.placement(each).dilation == placed.dilation
     }
-    elsewhere = sum(max(1, inventory.lacking(key)) for key in numbers if key not in mine)
-    runtimes = list(dict.fromkeys(point.runtime for point in mine.values()))
+    elsewhere = sum(max(1, inventory.lacking(key)) for key in numbers if key not in of_this_group)
+    runtimes = list(dict.fromkeys(point.runtime for point in of_this_group.values()))
     environments = {name: inventory.environments[name] for name in runtimes}
     engines.check(environments)
     within = user_namespace(environments)
@@ -116,15 +116,17 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
     with attempt(
         logs,
         lambda text: print(f"run {run.id}: {text}", file=sys.stderr, flush=True),
-        has_measured=partial(inventory.has_measured, mine),
+        has_measured=partial(inventory.has_measured, of_this_group),
     ) as current:
         settings, started = inventory.plan.settings, datetime.now(UTC)
         paths = {key: dataset.path for key, dataset in inventory.datasets.items()}
         job = SessionJob(
-            group=group_job(inventory.plan, run, here, environments, materials, paths, inventory.facts, logs),
+            group=group_job(
+                inventory.plan, run, placed, environments, materials, paths, inventory.facts, logs
+            ),
             synchronous=STRATEGIES[run.points[0].strategy].is_synchronous,
             points=[  # what the store has now: nobody else adds to it any more
-                inventory.to_measure(key, point, numbers[key]) for key, point in mine.items()
+                inventory.to_measure(key, point, numbers[key]) for key, point in of_this_group.items()
             ],
             datasets=inventory.datasets,
             code=inventory.code,

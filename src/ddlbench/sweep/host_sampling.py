@@ -1,0 +1,39 @@
+"""Which processes of each host are sampled while a session measures, and how."""
+
+from pathlib import Path
+
+from ddlbench.hosts.group_on_hosts import GroupOnHosts
+from ddlbench.plan import Point
+from ddlbench.protocol.agent_messages import Sampling
+from ddlbench.sweep.session_job import SessionJob
+from ddlbench.telemetry.telemetry import Watched
+
+
+def watched_hosts(group: GroupOnHosts) -> list[Watched]:
+    """The hosts of a living group, in order, with their processes; a host has the role of its first process."""
+    pids: dict[int, list[int]] = {}
+    roles: dict[int, str] = {}
+    for member, pid in zip(group.members, group.group.pids(), strict=True):
+        pids.setdefault(member.host, []).append(pid)
+        roles.setdefault(member.host, member.role)
+    gpus = dict(enumerate(share.uuid for share in group.gpus))
+    hosts = group.hosts
+    return [
+        Watched(hosts.hosts[host].name, roles[host], hosts.namespaces[host], pids[host], gpu=gpus.get(host))
+        for host in sorted(pids)
+    ]
+
+
+def sampling_of(job: SessionJob) -> Sampling:
+    """How the hosts of a session are sampled, and where the samples are written."""
+    settings, group = job.telemetry, job.group
+    return Sampling(
+        run=group.run,
+        started=settings.started,
+        hertz=settings.hertz,
+        dilation=group.placement.dilation,
+        vcpus=Point.from_dict(job.points[0].point).vcpus,
+        on_gpus=group.devices == "gpu",
+        folder=settings.folder,
+        log=str(Path(group.logs) / "sampler.log"),
+    )
