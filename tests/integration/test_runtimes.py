@@ -22,6 +22,7 @@ from tests.support.in_containers import (
 )
 from tests.support.pipeline import Pipeline
 from tests.support.repository import REPOSITORY
+from tests.support.sandboxes import environment_of
 
 PROBES = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text())["probes"]
 RUNTIMES = ["bare", "docker", "apptainer"]
@@ -121,13 +122,13 @@ def test_a_damaged_sif_is_refused_before_anything_starts(pipeline, tmp_path):
     content[len(content) // 2] ^= 1
     damaged.write_bytes(content)
     with pytest.raises(DdlbenchError, match="damaged"):
-        engines.check({"apptainer": described | {"sif": str(damaged)}})
+        engines.check({"apptainer": environment_of(described | {"sif": str(damaged)})})
 
 
 def test_an_image_that_vanished_is_named(pipeline):
     described = environments(pipeline)["docker"] | {"image_id": "sha256:" + "0" * 64}
     with pytest.raises(DdlbenchError, match=described["image"]):
-        engines.check({"docker": described})
+        engines.check({"docker": environment_of(described)})
 
 
 def test_messages_are_timed_inside_every_runtime_and_a_missing_bridge_is_named(pipeline):

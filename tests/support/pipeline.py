@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from ddlbench.plan import load
+from ddlbench.system.processes import die_with_parent
 from tests.support.repository import REPOSITORY, copy_of_the_repository, environment, snakemake
 from tests.support.tiny_study import TINY_SETTINGS, TINY_STUDY
 
@@ -57,7 +58,13 @@ class Pipeline:
         with (self.root / "said.txt").open("w") as said:
             command = self.command(*arguments)
             return subprocess.Popen(
-                command, cwd=self.root, env=environment(self.root), stdout=said, stderr=said, text=True
+                command,
+                cwd=self.root,
+                env=environment(self.root),
+                stdout=said,
+                stderr=said,
+                text=True,
+                preexec_fn=die_with_parent,
             )
 
     def run(self, *arguments: str) -> str:

@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from ddlbench.system.processes import die_with_parent
+
 REPOSITORY = Path(__file__).parents[2]
 COPIED = ("Snakefile", "config", "containers", "profiles", "src", "workflow")
 
@@ -35,6 +37,7 @@ def snakemake(folder: Path, *arguments: str, **options: Any) -> "subprocess.Comp
             "capture_output": True,
             "text": True,
             "timeout": 800,
+            "preexec_fn": die_with_parent,
             **options,
         },
     )

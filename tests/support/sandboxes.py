@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from ddlbench.containers.podman import user_namespace
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
+from ddlbench.protocol.codec import read
 from ddlbench.sandbox.sandbox import run_sandboxed
 from tests.support.repository import REPOSITORY
 from tests.support.uml import Kernel
@@ -30,10 +32,16 @@ def run_inside(folder: Path, function: str, *, kernel: Kernel | None = None, **a
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             patch.setenv("PYTHONPATH", PYTHONPATH, prepend=":")
-            within = user_namespace(arguments.get("environments", {}))
+            described = arguments.get("environments", {})
+            within = user_namespace({name: environment_of(each) for name, each in described.items()})
             status = run_sandboxed("inside", command, within=within)
     assert status == 0, f"{function} ended with status {status}{kernel.said() if kernel else ''}"
     return json.loads((folder / "answer.json").read_text())
+
+
+def environment_of(description: dict[str, Any]) -> RuntimeEnvironment:
+    """The environment or image that a description is of."""
+    return read(RuntimeEnvironment, description, ignore_unknown=True)
 
 
 @cache
