@@ -8,7 +8,7 @@ import numpy as np
 from mxnet import autograd, gluon
 from mxnet.gluon.model_zoo import vision
 
-from ddlbench.workers.common.architectures import initial
+from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.mxnet.models import build, dump, load, trained_parameters
 
 

@@ -47,7 +47,7 @@ print(json.dumps(found))
 LOADED = """
 import json, torch
 import numpy as np
-from ddlbench.workers.common.architectures import initial
+from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.torch.models import build, dump, load
 model = build("resnet18", (28, 28, 1))
 model(torch.ones(2, 1, 28, 28))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ddlbench.plan.catalogue import MODELS
-from ddlbench.workers.common.architectures import ARCHITECTURES, SMALL, classes, initial
+from ddlbench.workers.common.architectures import ARCHITECTURES, SMALL, classes
+from ddlbench.workers.common.first_weights import initial
 
 
 def test_the_catalogue_has_the_models_that_are_described():

@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from ddlbench.workers.common.architectures import initial
+from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.memory import activation_bytes, parameter_bytes, refuse, used_bytes
 
 MODELS = {

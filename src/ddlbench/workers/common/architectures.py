@@ -12,88 +12,23 @@ dense layer, which sees an image flattened channel by channel.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
-import numpy as np
+from ddlbench.workers.common.layers import (
+    AdaptiveAveragePool,
+    BatchNorm,
+    Conv,
+    Dense,
+    Dropout,
+    Flatten,
+    Layer,
+    Layers,
+    MaxPool,
+    ReLU,
+    Residual,
+    Shape,
+)
 
-Shape = tuple[int, int, int]  # height, width, channels
-
-
-@dataclass(frozen=True)
-class Conv:
-    """A convolution with a square kernel. `std` as for Dense."""
-
-    inputs: int
-    outputs: int
-    kernel: int
-    stride: int = 1
-    padding: int = 0
-    bias: bool = True
-    std: float | None = None
-
-
-@dataclass(frozen=True)
-class BatchNorm:
-    """Batch normalisation with running statistics; the same constants everywhere."""
-
-    channels: int
-    epsilon: float = 1e-5
-    momentum: float = 0.9  # of the old running statistics; PyTorch counts that of the new ones
-
-
-@dataclass(frozen=True)
-class ReLU:
-    """Rectifier."""
-
-
-@dataclass(frozen=True)
-class MaxPool:
-    """Largest value of a square window; what pads the image never is it."""
-
-    kernel: int
-    stride: int
-    padding: int = 0
-
-
-@dataclass(frozen=True)
-class AdaptiveAveragePool:
-    """Averages over windows chosen so that size x size are left; a smaller image is repeated."""
-
-    size: int
-
-
-@dataclass(frozen=True)
-class Flatten:
-    """An image as a vector, channel by channel."""
-
-
-@dataclass(frozen=True)
-class Dense:
-    """Fully connected. `std`: of normal first weights, with biases of zero; None: uniform, +-1/sqrt(fan-in), both."""
-
-    inputs: int
-    outputs: int
-    std: float | None = None
-
-
-@dataclass(frozen=True)
-class Dropout:
-    """Where the paper drops out. Models are built without it unless asked: see `layers`."""
-
-    rate: float
-
-
-@dataclass(frozen=True)
-class Residual:
-    """The sum of what both ways make of the same input; an empty shortcut passes it on."""
-
-    body: "Layers"
-    shortcut: "Layers"
-
-
-Layer = Conv | BatchNorm | ReLU | MaxPool | AdaptiveAveragePool | Flatten | Dense | Dropout | Residual
-Layers = tuple[Layer, ...]
 Describe = Callable[[Shape, int], Layers]  # image shape, classes
 Block = Callable[[int, int, int], Layers]  # inputs, width, stride
 
@@ -274,56 +209,3 @@ def layers(name: str, shape: Shape, *, dropout: bool = False) -> Layers:
     """
     described = ARCHITECTURES[name](shape, classes(name, shape))
     return tuple(layer for layer in described if dropout or not isinstance(layer, Dropout))
-
-
-def initial(name: str, shape: Shape, seed: int) -> Iterator[np.ndarray]:
-    """First weights (float32), one parameter after another in the canonical order; the same in every framework.
-
-    The distributions are those of torchvision's definitions, and PyTorch's defaults for the small models. Parameters
-    come one at a time because the largest has 411 MB.
-    """
-    random = np.random.default_rng(seed)
-    for layer in flat(layers(name, shape)):
-        match layer:
-            case Conv(inputs, outputs, kernel, bias=bias, std=std):
-                yield weights(random, (outputs, inputs, kernel, kernel), std)
-                if bias:
-                    yield biases(random, outputs, inputs * kernel**2, std)
-            case Dense(inputs, outputs, std):
-                yield weights(random, (outputs, inputs), std)
-                yield biases(random, outputs, inputs, std)
-            case BatchNorm(channels):
-                yield np.ones(channels, np.float32)
-                yield np.zeros(channels, np.float32)
-
-
-def flat(layers: Layers) -> Iterator[Layer]:
-    """All layers in the canonical order, those within residuals too."""
-    for layer in layers:
-        if isinstance(layer, Residual):
-            yield from flat((*layer.body, *layer.shortcut))
-        else:
-            yield layer
-
-
-def weights(random: np.random.Generator, shape: tuple[int, ...], std: float | None) -> np.ndarray:
-    """First weights [outputs, inputs, ...] of a layer."""
-    if std is None:
-        return uniform(random, shape, math.prod(shape[1:]))
-    drawn = random.standard_normal(shape, np.float32)
-    drawn *= np.float32(std)
-    return drawn
-
-
-def biases(random: np.random.Generator, outputs: int, fan_in: int, std: float | None) -> np.ndarray:
-    """First biases [outputs] of a layer."""
-    return uniform(random, (outputs,), fan_in) if std is None else np.zeros(outputs, np.float32)
-
-
-def uniform(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> np.ndarray:
-    """Numbers between -1/sqrt(fan_in) and 1/sqrt(fan_in)."""
-    bound = np.float32(1 / math.sqrt(fan_in))
-    drawn = random.random(shape, np.float32)
-    drawn *= 2 * bound
-    drawn -= bound
-    return drawn

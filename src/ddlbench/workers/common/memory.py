@@ -7,7 +7,8 @@ import math
 import resource
 from collections.abc import Iterator
 
-from ddlbench.workers.common.architectures import (
+from ddlbench.workers.common.architectures import layers
+from ddlbench.workers.common.layers import (
     AdaptiveAveragePool,
     BatchNorm,
     Conv,
@@ -20,7 +21,6 @@ from ddlbench.workers.common.architectures import (
     Residual,
     Shape,
     flat,
-    layers,
 )
 
 _FLOAT_BYTES = 4

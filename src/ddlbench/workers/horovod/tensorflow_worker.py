@@ -16,7 +16,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected
-from ddlbench.workers.common.architectures import Shape
+from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work
 from ddlbench.workers.horovod.group import meeting

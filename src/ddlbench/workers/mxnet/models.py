@@ -7,7 +7,8 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock, nn
 
-from ddlbench.workers.common.architectures import (
+from ddlbench.workers.common.architectures import layers
+from ddlbench.workers.common.layers import (
     AdaptiveAveragePool,
     BatchNorm,
     Conv,
@@ -20,7 +21,6 @@ from ddlbench.workers.common.architectures import (
     ReLU,
     Residual,
     Shape,
-    layers,
 )
 
 

@@ -37,10 +37,12 @@ from ddlbench.protocol.messages import (
     Train,
     Trained,
 )
-from ddlbench.workers.common.architectures import Shape, initial, layers
+from ddlbench.workers.common.architectures import layers
 from ddlbench.workers.common.batches import batches_of, share_of
 from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu
+from ddlbench.workers.common.first_weights import initial
+from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import commands_of, say_ready, serve
 from ddlbench.workers.mxnet.models import build, dump, load, sequence, trained_parameters

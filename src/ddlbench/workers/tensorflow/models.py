@@ -6,7 +6,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from ddlbench.workers.common.architectures import (
+from ddlbench.workers.common.architectures import layers
+from ddlbench.workers.common.layers import (
     AdaptiveAveragePool,
     BatchNorm,
     Conv,
@@ -19,7 +20,6 @@ from ddlbench.workers.common.architectures import (
     ReLU,
     Residual,
     Shape,
-    layers,
 )
 
 # From the canonical axes of a parameter to Keras', and back, by their number.

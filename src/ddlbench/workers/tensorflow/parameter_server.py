@@ -34,8 +34,9 @@ from ddlbench.protocol.messages import (
     Train,
     Trained,
 )
-from ddlbench.workers.common.architectures import Shape, initial
 from ddlbench.workers.common.batches import batches_of
+from ddlbench.workers.common.first_weights import initial
+from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
 from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import Idle, Member, work

@@ -20,8 +20,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should 
 import tensorflow as tf
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected
-from ddlbench.workers.common.architectures import Shape
 from ddlbench.workers.common.devices import on_gpu
+from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
 from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ddlbench.workers.common.architectures import (
-    ARCHITECTURES,
+from ddlbench.workers.common.architectures import ARCHITECTURES, layers
+from ddlbench.workers.common.layers import (
     AdaptiveAveragePool,
     BatchNorm,
     Conv,
@@ -21,7 +21,6 @@ from ddlbench.workers.common.architectures import (
     ReLU,
     Residual,
     Shape,
-    layers,
 )
 
 

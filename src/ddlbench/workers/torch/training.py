@@ -19,8 +19,8 @@ from ddlbench.protocol.messages import (
     Trained,
     TrainingPoint,
 )
-from ddlbench.workers.common.architectures import initial
 from ddlbench.workers.common.batches import batches_of
+from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.torch.evaluation import evaluate, fingerprint
 from ddlbench.workers.torch.gpu import CPU, release
 from ddlbench.workers.torch.memory import fits
