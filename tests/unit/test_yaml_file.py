@@ -54,15 +54,19 @@ BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     ("text", "why"),
     [
         ("a: 1\nb: 2\na: 3", r"x.yaml, line 3, column 1: .*a is given twice"),
-        ("a: !!python/object/apply:os.system ['true']", "line 1.*could not determine a constructor"),
-        ("a: !!timestamp 2026-11-01", "could not determine a constructor"),
+        ("a: !!python/object/apply:os.system ['true']", "line 1: has the tag .*os.system"),
+        ("b: 1\na: !!float 1:30", "line 2: has the tag .*float"),
+        ("a: !!bool maybe", "line 1: has the tag .*bool"),
+        ("a: !!map [1]", "line 1: has the tag .*map"),
+        ("a: !own 1", "line 1: has the tag !own"),
+        ("a: 0x" + "f" * 500_000, "a number of 500002 digits"),
         (BOMB, "its aliases stand for [0-9]+ values"),
         ("a: &a [*a]", "an alias stands for what it is in"),
         ("[" * 100_000, "line 1: is nested too deep"),
         ("a: [1, 2", "line [12], column"),
         ("a: 1\n---\nb: 2", "line 2"),
     ],
-    ids=["twice", "object", "timestamp", "bomb", "cycle", "depth", "open", "two"],
+    ids=["twice", "object", "float", "bool", "map", "own", "number", "bomb", "cycle", "depth", "open", "two"],
 )
 def test_what_is_no_data_is_refused_with_its_line(text, why):
     with pytest.raises(ConfigError, match=why):

@@ -15,7 +15,7 @@ import snakemake_insides as insides
 from ddlbench.code.purposes import code_for
 from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.plan import load, overridden, requested
-from ddlbench.plan.catalogue import NAMES
+from ddlbench.plan.catalogue import NAMES, PROBE_TRANSPORTS
 from ddlbench.plan.config_files import configuration
 from ddlbench.plan.request import OF_THE_PLAN
 from ddlbench.plan.settings import as_params
@@ -67,13 +67,10 @@ def no_such_figure(name):
 
 
 def known_probe(table):
-    """Refuse a probe that the configuration does not ask for; gives nothing to wait for."""
-    known = {name for figure in PLAN.figures.values() for name in figure.tables} | {
-        each.table for each in PLAN.probes
-    }
-    if table not in known:
+    """Refuse a probe that cannot be asked for; gives nothing to wait for."""
+    if table not in PLAN.probe_tables:
         print(
-            f"there is no probe {table!r}{nearest(table, known)}; `probes` in the configuration names them",
+            f"there is no probe {table!r}{nearest(table, PLAN.probe_tables)}; `probes` in the configuration names them",
             file=sys.stderr,
         )
         sys.exit(2)
@@ -82,10 +79,8 @@ def known_probe(table):
 
 def known_dataset(wildcards):
     """Refuse a data set that no point of the configuration trains with; gives nothing to wait for."""
-    known = {point.dataset_key for run in PLAN.runs for point in run.points}
-    known |= {fault.point.dataset_key for fault in PLAN.faults.values()}
-    if wildcards.dataset not in known:
-        name = wildcards.dataset
+    name, known = wildcards.dataset, PLAN.dataset_keys
+    if name not in known:
         print(
             f"no point of the configuration has the data set {name!r}{nearest(name, known)}", file=sys.stderr
         )
@@ -139,7 +134,7 @@ wildcard_constraints:
     link="|".join(PLAN.links),
     dilation="[0-9.]+",
     hosts="[0-9]+",
-    transport="tcp|gloo|nccl|ucx",
+    transport="|".join(PROBE_TRANSPORTS),
     environment="|".join(sorted(PLAN.settings.environments)),
     runtime="docker|apptainer",
     dataset="[a-z0-9]+-[0-9]+x[0-9]+x[0-9]+",

@@ -123,6 +123,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "image_shape": ("28x28x1", "32x32x3", "224x224x3"),
 }
 
+PROBE_TRANSPORTS = ("tcp", "gloo", "nccl", "ucx")  # by which messages between two hosts go
+
 MEASURABLE: Mapping[str, tuple[str, ...]] = {  # what a point must have to be measured now
     "runtime": ("bare", "docker", "apptainer"),
     "fabric": ("emulated", "loopback"),

@@ -19,6 +19,7 @@ LINKS = "config/links.yaml"
 SITES = sites_file.FILE
 MOST_SHOWN = 30  # problems in one message
 SWITCHES = {"true": True, "false": False}
+_PATTERNS = frozenset("{}*?[]~")  # with a meaning of their own to Snakemake or a shell
 OWN_FOLDERS = ("benchmarks", "config", "containers", "docs", "logs", "profiles", "src", "tests", "workflow")
 
 
@@ -78,7 +79,7 @@ def load(
         for name in settings.cluster.figures
         if name not in figures
     ]
-    problems += _misplaced_results(settings, source)
+    problems += _misplaced_results(settings, root, source)
     problems += _unknown_figures(settings.default_figures, figures, set(available) - set(studies), source)
     if problems:
         raise _error(problems)
@@ -108,11 +109,16 @@ def _error(problems: list[Problem]) -> ConfigError:
     return ConfigError("\n".join([*map(str, problems[:MOST_SHOWN]), *more]))
 
 
-def _misplaced_results(settings: Settings, file: str) -> Iterator[Problem]:
+def _misplaced_results(settings: Settings, root: Path, file: str) -> Iterator[Problem]:
     """The folder of results lies below the repository, and is none of its own, unless that is chosen."""
     results = Path(settings.results)
-    if not str(results).isprintable():
-        yield Problem(file, ("results",), f"{str(results)!r} is not a name for a folder")
+    if not str(results).isprintable() or set(str(results)) & _PATTERNS:
+        text = f"{str(results)!r} is not a folder (expected a name without {' '.join(sorted(_PATTERNS))})"
+        yield Problem(file, ("results",), text)
+    elif occupied := next(
+        (path for path in (root / results, *(root / results).parents) if path.is_file()), None
+    ):
+        yield Problem(file, ("results",), f"{str(results)!r} is not a folder: {occupied.name} is a file")
     elif settings.results_outside:
         return
     elif results.is_absolute() or ".." in results.parts or not results.parts:

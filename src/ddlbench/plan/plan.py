@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from ddlbench.errors import ConfigError, nearest
-from ddlbench.plan.catalogue import BETWEEN_MACHINES, MEASURABLE
+from ddlbench.plan.catalogue import BETWEEN_MACHINES, MEASURABLE, PROBE_TRANSPORTS
 from ddlbench.plan.point import Point
-from ddlbench.plan.probe import Collectives
+from ddlbench.plan.probe import Collectives, dilation_of
 from ddlbench.plan.run import Run
 from ddlbench.plan.settings import Settings
 from ddlbench.plan.sites import Sites
@@ -44,6 +44,29 @@ class Plan:
     probes: tuple[PointToPoint | Collectives, ...]
     scheduler: str | None = None  # which gives us machines, if any does: slurm
     gpus: int = 0  # of this machine
+
+    @cached_property
+    def probe_tables(self) -> frozenset[str]:
+        """The tables of all probes that can be asked for, below the folder of results.
+
+        Those of figures, those of the configuration, and messages on any link by any transport.
+        """
+        shaped_mbit = self.settings.probes.shaped_mbit
+        messages = {
+            PointToPoint(name, dilation_of([link], shaped_mbit), transport).table
+            for name, link in self.links.items()
+            for transport in PROBE_TRANSPORTS
+        }
+        of_figures = {table for figure in self.figures.values() for table in figure.tables}
+        return frozenset(messages | of_figures | {probe.table for probe in self.probes})
+
+    @cached_property
+    def dataset_keys(self) -> frozenset[str]:
+        """The data sets that points and faults train with, as `digits-28x28x1`."""
+        points = [point for run in self.runs for point in run.points]
+        return frozenset(
+            point.dataset_key for point in [*points, *(fault.point for fault in self.faults.values())]
+        )
 
     def grid(self, study: str, name: str) -> Grid:
         """Find a grid by its study and name."""

@@ -1,8 +1,8 @@
 """Reading a YAML file as data: one parser for the command line, Snakemake, nodes and jobs.
 
 It takes YAML 1.2's core scalars (https://yaml.org/spec/1.2.2/#103-core-schema), so that `1:30`, `on` and `2026-11-01`
-are texts, and one thing of YAML 1.1, the merge key `<<`. It constructs nothing but these. Size, depth and what aliases
-multiply are bounded; a key that is given twice is refused.
+are texts, and one thing of YAML 1.1, the merge key `<<`. It takes no tags. Size, depth and what aliases multiply are
+bounded; a key that is given twice is refused.
 """
 
 import re
@@ -17,6 +17,7 @@ from ddlbench.files import read_regular
 MOST_BYTES = 1 << 20
 MOST_DEPTH = 40
 MOST_NODES = 200_000  # values after all aliases have been replaced by what they stand for
+MOST_DIGITS = 40
 _SCALARS = {  # tag -> the plain scalars that have it, and the characters with which these begin
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -65,7 +66,7 @@ def parse_yaml(text: str, name: str) -> Any:
 
     kind = _loader()
     try:
-        _check_depth(text, name)
+        _check_events(text, name)
         loader = kind(text)
         try:
             node = loader.get_single_node()
@@ -86,15 +87,17 @@ def parse_yaml(text: str, name: str) -> Any:
         raise ConfigError(f"{name}: is not valid YAML ({error})") from None
 
 
-def _check_depth(text: str, name: str) -> None:
-    """Refuse a document that is nested too deep, before anything recurses into it."""
+def _check_events(text: str, name: str) -> None:
+    """Refuse tags, and what is nested too deep, before anything is made of a document."""
     import yaml
 
     depth = 0
     for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if tag := getattr(event, "tag", None):
+            raise ConfigError(f"{name}, line {line}: has the tag {tag} (expected values without tags)")
         if depth > MOST_DEPTH:
-            line = event.start_mark.line + 1 if event.start_mark else 1
             raise ConfigError(
                 f"{name}, line {line}: is nested too deep (expected at most {MOST_DEPTH} levels)"
             )
@@ -139,11 +142,11 @@ def _loader() -> Any:
     for tag, (pattern, first) in _SCALARS.items():
         Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"), first)
     Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: _int(node.value))
-    for tag in ("timestamp", "binary", "set", "omap", "pairs"):  # of YAML 1.1, by an explicit tag
-        Loader.yaml_constructors = {**Loader.yaml_constructors}
-        Loader.yaml_constructors.pop(f"tag:yaml.org,2002:{tag}", None)
     return Loader
 
 
 def _int(text: str) -> int:
+    """A whole number. Raises ValueError if it is longer than any that a configuration has."""
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits, expected at most {MOST_DIGITS}")
     return int(text, 0) if text.startswith(("0o", "0x")) else int(text)
