@@ -13,7 +13,10 @@ import pytest
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.network.link import Link
-from ddlbench.probes.collective_probe import probe_collectives
+from ddlbench.probes.collective_probe import How, probe_collectives
+from ddlbench.protocol.measure import StopRule
+from ddlbench.protocol.timeouts import Timeouts
+from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.system.package import package_root
 from tests.support.pipeline import Pipeline
 from tests.support.sandboxes import run_inside
@@ -84,11 +87,19 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_probe_by_nccl_says_that_there_is_no_gpu_before_anything_starts(no_gpu: None, tmp_path: Path):
-    how = {"dilation": 1, "measure": {}, "tolerances": {}, "timeouts": {}, "python": "", "logs": tmp_path}
+    how = How(
+        transport="nccl",
+        dilation=1,
+        rule=StopRule(min_repetitions=1, max_repetitions=1, interval_percent=1),
+        tolerances=Tolerances(rate_percent=1, rtt_percent=1, rtt_ms=1, loss_points=1),
+        timeouts=Timeouts(launch_s=1, prepare_s=1, step_s=1, heartbeat_s=1),
+        python="",
+        logs=tmp_path,
+    )
     with pytest.raises(
         DdlbenchError, match=r"^nccl: this machine has no GPU \(devices: gpu\); gloo does without$"
     ):
-        probe_collectives(Link(1000), hosts=2, sizes_bytes=[4], transport="nccl", **how)
+        probe_collectives(Link(1000), hosts=2, sizes_bytes=[4], how=how)
     assert list(tmp_path.iterdir()) == []
 
 

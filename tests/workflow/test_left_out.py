@@ -26,7 +26,7 @@ def run(tmp_path: Path) -> Run:
                 (tools / tool.name).symlink_to(tool)
 
     def call(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "pytest", RATES, "-k", "tcp_carries and nfqueue", *arguments]
+        command = [sys.executable, "-m", "pytest", RATES, "-k", "iperf3_gets and nfqueue", *arguments]
         return subprocess.run(
             [*command, "-o", f"cache_dir={tmp_path / 'cache'}"],
             cwd=REPOSITORY,
