@@ -41,12 +41,14 @@ check: test-environment
 	pytest tests/unit -n auto
 
 test: check
-	@$(VENV)/bin/pytest tests/workflow tests/integration -n $(PROCESSES) --ordinary
+	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
+	pytest tests/workflow tests/integration -n $(PROCESSES) --ordinary
 
 test-all: test test-rest
 
 test-rest: test-environment test-tools
-	@$(VENV)/bin/pytest tests/workflow tests/integration -n $(PROCESSES) --left-out
+	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
+	pytest tests/workflow tests/integration -n $(PROCESSES) --left-out
 
 environment: python
 	@$(call set_up,requirements.lock,run-$(KEY),)

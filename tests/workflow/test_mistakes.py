@@ -125,7 +125,7 @@ def test_code_in_a_file_of_the_configuration_does_not_run(checkout, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "results", ["../../x", "/tmp/elsewhere", ".", "src", ".git/x", "a\nb", "a{b}", "~/x", "README.md/x"]
+    "results", ["../../x", "/tmp/elsewhere", ".", "src", ".git/x", "a\nb", "a{b}", "~/x", "Snakefile/x"]
 )
 def test_results_lie_below_the_repository_and_in_none_of_its_own_folders(checkout, results):
     checkout.configure({"results": results})
