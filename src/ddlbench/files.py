@@ -119,6 +119,25 @@ def read_regular(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
     return content
 
 
+def read_json(path: Path | str) -> Any:
+    """The JSON value in a file from outside.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        What `json.loads` makes of it.
+
+    Raises:
+        OSError: as `read_regular`.
+        ValueError: the file holds no JSON, or brackets nested too deeply.
+    """
+    try:
+        return json.loads(read_regular(path))
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
+
+
 def sha256_file(path: Path | str) -> str:
     """SHA-256 of a file's content, as hexadecimal digits; links are followed.
 

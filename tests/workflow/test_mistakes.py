@@ -141,7 +141,8 @@ def test_results_lie_below_the_repository_and_in_none_of_its_own_folders(checkou
     [
         ("results/probes/point_to_point/gigabit-k0-tcp.csv", "there is no probe"),
         ("results/probes/collectives/gigabit-k1-99h-gloo.csv", "there is no probe"),
-        ("results/datasets/synthetic-99999x99999x3.npz", "no point of the configuration has the data set"),
+        ("results/datasets/synthetic-99999x99999x3.npz", "there is no data set"),
+        ("results/runs/tiny2000/nope.json", "there is no run 'tiny2000/nope'"),
     ],
 )
 def test_what_nothing_asks_for_is_refused_while_planning(checkout, target, why):

@@ -1,7 +1,7 @@
 # A data set as arrays in one file, checked against its checksum before each use.
 rule dataset:
     input:
-        known_dataset,
+        lambda wildcards: known("data set", wildcards.dataset, PLAN.dataset_keys),
     output:
         f"{RESULTS}/datasets/{{dataset}}.npz",
         f"{RESULTS}/datasets/{{dataset}}.npz.prov.json",

@@ -33,7 +33,7 @@ for figure in PLAN.figures.values():
 # What looks like a figure's name and is none.
 rule no_such_figure:
     input:
-        lambda wildcards: no_such_figure(wildcards.name),
+        lambda wildcards: known("figure", wildcards.name, PLAN.figures),
     output:
         "{name}",
     log:

@@ -2,6 +2,9 @@
 # It takes all cores: two measurements at once would disturb each other. A run that cannot be measured needs nothing.
 rule measure:
     input:
+        known=lambda wildcards: known(
+            "run", f"{wildcards.study}/{wildcards.run}", [f"{run.study}/{run.id}" for run in PLAN.runs]
+        ),
         environment=lambda wildcards: described_by(PLAN.measurable_points(wildcards.run)),
         datasets=lambda wildcards: sorted(
             {

@@ -60,30 +60,10 @@ except DdlbenchError as error:
     raise WorkflowError(str(error))
 
 
-def no_such_figure(name):
-    """Refuse a target that looks like a figure's name, with the nearest that is one."""
-    print(f"there is no figure {name!r}{nearest(name, PLAN.figures)}", file=sys.stderr)
-    sys.exit(2)
-
-
-def known_probe(table):
-    """Refuse a probe that cannot be asked for; gives nothing to wait for."""
-    if table not in PLAN.probe_tables:
-        print(
-            f"there is no probe {table!r}{nearest(table, PLAN.probe_tables)}; `probes` in the configuration names them",
-            file=sys.stderr,
-        )
-        sys.exit(2)
-    return []
-
-
-def known_dataset(wildcards):
-    """Refuse a data set that no point of the configuration trains with; gives nothing to wait for."""
-    name, known = wildcards.dataset, PLAN.dataset_keys
-    if name not in known:
-        print(
-            f"no point of the configuration has the data set {name!r}{nearest(name, known)}", file=sys.stderr
-        )
+def known(what, name, names):
+    """Refuse a target that nothing asks for, with the nearest that something does; gives nothing to wait for."""
+    if name not in names:
+        print(f"in this configuration there is no {what} {name!r}{nearest(name, names)}", file=sys.stderr)
         sys.exit(2)
     return []
 

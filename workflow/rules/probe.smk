@@ -10,8 +10,10 @@ rule point_to_point:
         environment=lambda wildcards: (
             [] if wildcards.transport in ("tcp", "ucx") else [".environments/torch/environment.json"]
         ),
-        known=lambda wildcards: known_probe(
-            "probes/point_to_point/{link}-k{dilation}-{transport}.csv".format(**wildcards)
+        known=lambda wildcards: known(
+            "probe",
+            "probes/point_to_point/{link}-k{dilation}-{transport}.csv".format(**wildcards),
+            PLAN.probe_tables,
         ),
         again=again_if(
             was_before_fresh, f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv"
@@ -54,8 +56,10 @@ rule runtimes:
 rule collectives:
     input:
         environment=".environments/torch/environment.json",
-        known=lambda wildcards: known_probe(
-            "probes/collectives/{link}-k{dilation}-{hosts}h-{transport}.csv".format(**wildcards)
+        known=lambda wildcards: known(
+            "probe",
+            "probes/collectives/{link}-k{dilation}-{hosts}h-{transport}.csv".format(**wildcards),
+            PLAN.probe_tables,
         ),
         again=again_if(
             was_before_fresh,

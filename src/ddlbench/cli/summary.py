@@ -7,11 +7,13 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG, counted
-from ddlbench.errors import ConfigError
+from ddlbench.errors import ConfigError, DdlbenchError
+from ddlbench.files import read_regular
 
 Row = dict[str, str]
 
@@ -126,10 +128,13 @@ def _read_block(path: Path) -> dict[str, Any]:
 
 def _read_csv(path: Path) -> list[Row]:
     try:
-        with open(path, newline="") as file:
-            return list(csv.DictReader(file))
+        return list(csv.DictReader(StringIO(read_regular(path).decode(), newline="")))
     except FileNotFoundError:
         return []
+    except (OSError, ValueError, csv.Error) as error:
+        raise DdlbenchError(
+            f"{path}: this table cannot be read ({error}). Remove it: the next start makes it anew."
+        ) from None
 
 
 def _sort_key(text: str) -> float:

@@ -17,7 +17,7 @@ from ddlbench.containers.image import is_there
 from ddlbench.containers.sif import check_sif, is_untouched
 from ddlbench.environments.failed_environments import record_failure
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import write_atomically
+from ddlbench.files import read_json, write_atomically
 from ddlbench.measurements import provenance
 from ddlbench.system.processes import die_with_parent
 
@@ -75,7 +75,7 @@ def _report(log: Path, text: str) -> None:
 
 def has_vanished(stamp: Path) -> bool:
     """Whether the image that `stamp` describes is not there any more, or is damaged; says so on standard error."""
-    described = json.loads(stamp.read_text())
+    described = read_json(stamp)
     if why := _why_vanished(described):
         print(why, file=sys.stderr)
     return bool(why)

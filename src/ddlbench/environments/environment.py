@@ -18,7 +18,7 @@ from ddlbench.environments.commands import pip, run_command
 from ddlbench.environments.locked import interpreter_for, pip_locked
 from ddlbench.environments.wheels import recipe_beside, wheel
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import sha256_file, sha256_json, write_atomically
+from ddlbench.files import read_json, sha256_file, sha256_json, write_atomically
 
 STAMP = "environment.json"
 TIMEOUT_S = (
@@ -124,7 +124,7 @@ def packages(python: Path | str) -> dict[str, str]:
 def _complete(target: Path) -> dict[str, Any] | None:
     """The content of environment.json; None if the environment is not complete, or was moved here."""
     try:
-        described: dict[str, Any] = json.loads((target / STAMP).read_text())
+        described: dict[str, Any] = read_json(target / STAMP)
         if described["python"] != os.path.join(os.path.abspath(target), "bin", "python"):
             return None
         found = _describe(described["python"])

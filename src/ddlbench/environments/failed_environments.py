@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ddlbench.environments.environment import STAMP, create
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import write_atomically
+from ddlbench.files import read_json, write_atomically
 
 FOLDER = Path(".environments")
 DESCRIPTIONS = (f"{FOLDER}/*/{STAMP}", ".images/*/docker.json", ".images/*/apptainer.json")
@@ -60,7 +60,7 @@ def read_description(stamp: Path) -> dict[str, Any]:
     Raises:
         DdlbenchError: the environment or image could not be made; with the reason.
     """
-    content: dict[str, Any] = json.loads(stamp.read_text())
+    content: dict[str, Any] = read_json(stamp)
     if failure := content.get("failure"):
         raise DdlbenchError(failure)
     return content
@@ -68,7 +68,7 @@ def read_description(stamp: Path) -> dict[str, Any]:
 
 def failure_of(stamp: Path) -> str | None:
     """Why an environment or image could not be made, in one line; None if it was made."""
-    content = json.loads(stamp.read_text())
+    content = read_json(stamp)
     if "failure" not in content:
         return None
     what = content.get("what") or f"{content['name']} {_KINDS[content.get('runtime', 'bare')]}"
@@ -87,7 +87,7 @@ def failures(root: Path = Path()) -> dict[Path, str]:
     found = {}
     for stamp in sorted(path for pattern in DESCRIPTIONS for path in root.glob(pattern)):
         try:
-            content = json.loads(stamp.read_text())
+            content = read_json(stamp)
         except (OSError, ValueError):  # for instance half written by hand; `create` makes it anew
             continue
         if isinstance(content, dict) and "failure" in content:
@@ -98,16 +98,16 @@ def failures(root: Path = Path()) -> dict[Path, str]:
 def could_not_be_made(stamp: Path) -> bool:
     """Whether a description cannot be read, or says that what it would describe could not be made."""
     try:
-        said = json.loads(stamp.read_text())
+        content = read_json(stamp)
     except (OSError, ValueError):
         return True
-    return not isinstance(said, dict) or "failure" in said
+    return not isinstance(content, dict) or "failure" in content
 
 
 def lacks_its_environment(manifest: Path) -> bool:
     """Whether points of a manifest were not measured because their environment could not be made."""
     try:
-        entries = json.loads(manifest.read_bytes())["points"]
+        entries = read_json(manifest)["points"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return any(entry["status"] == NO_ENVIRONMENT for entry in entries)

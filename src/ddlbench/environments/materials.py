@@ -10,7 +10,7 @@ from ddlbench.environments.environment import STAMP
 from ddlbench.environments.failed_environments import failure_of
 from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import sha256_json
+from ddlbench.files import read_regular, sha256_json
 from ddlbench.plan import Point
 from ddlbench.plan.settings import Datasets
 from ddlbench.protocol.codec import Malformed, read_text
@@ -64,8 +64,8 @@ class Materials:
 def _read(kind: type[T], path: Path) -> T:
     """Read the description in a file; keys that are not needed here are ignored."""
     try:
-        return read_text(kind, path.read_text(), ignore_unknown=True)
-    except (OSError, Malformed) as error:
+        return read_text(kind, read_regular(path).decode(), ignore_unknown=True)
+    except (OSError, UnicodeDecodeError, Malformed) as error:
         raise DdlbenchError(f"{path}: {error}. Remove it: the next start makes it anew.") from error
 
 

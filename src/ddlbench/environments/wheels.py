@@ -20,7 +20,7 @@ from typing import Any
 
 from ddlbench.environments.commands import pip, run_command
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import sha256_file, sha256_json, write_atomically
+from ddlbench.files import read_regular, sha256_file, sha256_json, write_atomically
 from ddlbench.sandbox.sandbox import check_sandbox, sandbox_argv
 
 RECIPE = "build.toml"
@@ -79,7 +79,7 @@ def recipe_beside(requirements: Path | str) -> Recipe | None:
     if not files:
         return None
     try:
-        given = tomllib.loads(files[0].read_text())
+        given = tomllib.loads(read_regular(files[0]).decode())
         return Recipe(**{**given, "cpu_flags": tuple(given["cpu_flags"])}, files=tuple(files))
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise DdlbenchError(f"{files[0]}: this recipe cannot be read: {error}") from error

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import write_atomically
+from ddlbench.files import read_json, write_atomically
 from ddlbench.system.package import package_root
 from ddlbench.system.processes import die_with_parent
 
@@ -23,7 +23,7 @@ def write_counts(models: Sequence[str], image_shape: str, output: Path | str, *,
 
     Columns: model, image_shape, parameters, bytes, flops, multiply_adds, counted_by (the library and its version).
     """
-    described = json.loads(environment.read_text())
+    described = read_json(environment)
     counts = _answer(described["python"], [image_shape, *models])
     counted_by = f"PyTorch {described['packages']['torch']}"
     rows = [

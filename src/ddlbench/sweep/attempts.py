@@ -18,7 +18,7 @@ from typing import Any
 
 from ddlbench.cluster.slurm import how_it_ended, minutes_left
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import write_atomically
+from ddlbench.files import read_json, write_atomically
 from ddlbench.measurements.store import Store
 
 FILE = "attempts.json"
@@ -108,7 +108,7 @@ def attempts_in(folder: Path) -> list[Attempt]:
     `how` is None for one that goes on or was cut short.
     """
     try:
-        found: list[Attempt] = json.loads((folder / FILE).read_text())
+        found: list[Attempt] = read_json(folder / FILE)
     except (OSError, ValueError):
         return []
     return found

@@ -1,6 +1,5 @@
 """What is known about points while a run is prepared: fingerprints, placements, what the store holds."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +10,7 @@ from ddlbench.datasets.arrays import check
 from ddlbench.environments.failed_environments import NO_ENVIRONMENT
 from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import DdlbenchError
+from ddlbench.files import read_json
 from ddlbench.measurements import facts, provenance
 from ddlbench.measurements.record import Record, step_time_ms
 from ddlbench.measurements.statistics import needs_repetition
@@ -172,7 +172,7 @@ def _dataset(key: str, path: Path) -> DatasetFile:
     """What is known of a data set's file from its sidecar, which it must match."""
     described = provenance.sidecar_path(path)
     try:
-        sidecar = json.loads(described.read_text())
+        sidecar = read_json(described)
         sha256, train_images = sidecar["sha256"], sidecar["parameters"]["train_images"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DdlbenchError(

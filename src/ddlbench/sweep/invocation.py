@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 
-from ddlbench.files import write_atomically
+from ddlbench.files import read_json, read_regular, write_atomically
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ def announce(path: Path | str, runs: Iterable[str]) -> None:
 def invocation(path: Path, run_id: str) -> Invocation:
     """What was announced by the process that this job works for; where nothing was, the run alone."""
     try:
-        told = json.loads(path.read_text())
-        announced = Invocation(tuple(told["runs"]), told["pid"])
-    except FileNotFoundError:
+        content = read_json(path)
+        announced = Invocation(tuple(content["runs"]), content["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
         announced = None
     if announced and announced.pid == os.getppid() and run_id in announced.runs:
         return announced
@@ -43,4 +43,4 @@ def stamp(path: Path | str) -> None:
 
 def stamped(path: Path) -> datetime:
     """When a stamp was made or renewed."""
-    return datetime.fromtimestamp(float(path.read_text()), UTC)
+    return datetime.fromtimestamp(float(read_regular(path)), UTC)
