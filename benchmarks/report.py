@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = (
-    *("sweep", "share", "framework_share", "worker", "link", "probe", "dilation", "dry_run"),
+    *("coverage", "sweep", "share", "framework_share", "worker", "link", "probe", "dilation", "dry_run"),
     *("wire_bytes", "telemetry", "environments", "images", "containers", "slurm"),
 )
 BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"

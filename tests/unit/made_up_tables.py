@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from ddlbench.measurements.record import METRICS
+from ddlbench.measurements.metrics import METRICS
 from ddlbench.plan.study import Figure
 
 COMPUTE_MS = {"mlp": 0.02, "conv1": 0.2, "conv2": 0.12, "cnn": 0.15}  # of an image
@@ -63,9 +63,11 @@ def _measured(point: Mapping[str, Any], fits: bool, number: int, epoch: int) -> 
     k = max(1.0, point["workers"] * point["vcpus"] / 2)
     facts: dict[str, Any] = {
         "dilation": k,
-        "stable": number % 7 != 3,
+        "resolved": number % 7 != 3,
         "repetitions": 3 + number % 3,
         "steps": 20,
+        "launches": 3 + number % 3,
+        "bounds": "interval" if number % 3 == 2 else "range",
     }
     empty = {f"{metric}{end}": None for metric in METRICS for end in ("", "_low", "_high")}
     if not fits:

@@ -16,6 +16,9 @@ MEASURE = {
     "min_repetitions": 3,
     "max_repetitions": 6,
     "interval_percent": 10,
+    "lossy_interval_percent": 35,
+    "point_budget_s": 5,
+    "relaunch": True,
 }
 POINT = {
     "framework": "torch",

@@ -146,7 +146,11 @@ def test_a_mistake_in_the_scale_is_reported_where_it_was_made(message):
             "measure.min_steps: 0 is not a number of steps (expected a whole number >= 1 and <= 1000000)",
         ),
         ("measure/max_steps", 0.5, None),
-        ("measure/min_repetitions", 9, "measure.max_repetitions: 6 is less than min_repetitions, which is 9"),
+        (
+            "measure/min_repetitions",
+            90,
+            "measure.max_repetitions: 12 is less than min_repetitions, which is 90",
+        ),
         (
             "dilation",
             0.5,

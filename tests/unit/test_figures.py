@@ -11,7 +11,7 @@ from ddlbench.figures.axes import ticks
 from ddlbench.figures.caption import caption, why_missing
 from ddlbench.figures.chart import LABELS, line_chart, number
 from ddlbench.figures.rows import points
-from ddlbench.measurements.record import METRICS
+from ddlbench.measurements.metrics import METRICS
 
 pytestmark = pytest.mark.unit
 

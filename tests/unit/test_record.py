@@ -7,18 +7,17 @@ import pytest
 from measurement_samples import POINT, a_point, a_record
 
 from ddlbench.files import canonical_json
+from ddlbench.measurements.metrics import METRICS, estimate
 from ddlbench.measurements.record import (
-    METRICS,
     DamagedRecord,
-    epoch_time_s,
     epochs,
-    images_per_second,
     parse,
     seal,
     step_time_ms,
-    training_time_s,
+    timed,
     words,
 )
+from ddlbench.measurements.statistics import Timed
 
 
 def text_of(**values):
@@ -73,7 +72,9 @@ def test_a_point_that_does_not_fit_needs_no_step_times():
     record = parse(
         text_of(status="does_not_fit", reason="too large", step_times_ms=[], metrics={}, link=None), "file"
     )
-    assert all(metric.read(record, {"epoch_steps": 1, "epochs": 1}) is None for metric in METRICS.values())
+    assert all(
+        estimate(metric, [record], {"epoch_steps": 1, "epochs": 1}) is None for metric in METRICS.values()
+    )
 
 
 def test_a_diverged_loss_is_kept_as_not_measured():
@@ -93,15 +94,34 @@ def test_dilated_time_is_divided_by_the_factor():
     assert step_time_ms(a_record(dilation=2.5)) == 15 / 2.5
 
 
+def value_of(metric, report, *records):
+    found = estimate(METRICS[metric], records or [a_record()], report)
+    return None if found is None else found.value
+
+
 def test_images_per_second_counts_the_global_batch():
-    assert images_per_second(a_record()) == pytest.approx(128 / 0.015)
+    assert value_of("images_per_second", {}) == pytest.approx(128 / 0.015)
 
 
 def test_an_epoch_is_what_the_report_says():
-    assert epoch_time_s(a_record(), {"epoch_steps": 70}) == pytest.approx(0.015 * 70)
-    assert epoch_time_s(a_record(), {"epoch_images": 60000}) == pytest.approx(0.015 * 60000 / 128)
-    assert training_time_s(a_record(), {"epoch_steps": 70, "epochs": 10}) == pytest.approx(0.015 * 70 * 10)
-    assert training_time_s(a_record(), {}) is None
+    assert value_of("epoch_time_s", {"epoch_steps": 70}) == pytest.approx(0.015 * 70)
+    assert value_of("epoch_time_s", {"epoch_images": 60000}) == pytest.approx(0.015 * 60000 / 128)
+    assert value_of("training_time_s", {"epoch_steps": 70, "epochs": 10}) == pytest.approx(0.015 * 70 * 10)
+    assert value_of("training_time_s", {}) is None
+
+
+def test_a_repetition_counts_by_its_steps():
+    one_slow_step = a_record(step_times_ms=[[80.0]])
+    twenty = a_record(step_times_ms=[[10.0] * 20])
+    assert timed(twenty) == Timed(200.0, 20)
+    assert value_of("step_time_ms", {}, one_slow_step, twenty) == pytest.approx(280 / 21)
+
+
+def test_more_time_for_a_step_is_fewer_images_a_second():
+    records = [a_record(n, step_times_ms=[[10.0 + n]]) for n in range(6)]
+    time, rate = (estimate(METRICS[name], records, {}) for name in ("step_time_ms", "images_per_second"))
+    assert (rate.low, rate.high) == pytest.approx((128_000 / time.high, 128_000 / time.low))
+    assert rate.low < rate.value < rate.high
 
 
 def test_dropped_warmup_steps_shorten_the_first_epoch_only():

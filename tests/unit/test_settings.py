@@ -54,7 +54,7 @@ def test_the_classes_have_the_keys_of_the_schema():
 @pytest.mark.parametrize("name", ["config", "paper"])
 def test_the_configurations_that_ship_are_read_with_their_values(name):
     settings = load(REPOSITORY / f"config/{name}.yaml", REPOSITORY).settings
-    assert settings.measure.max_repetitions == {"config": 6, "paper": 10}[name]
+    assert settings.measure.max_repetitions == {"config": 12, "paper": 20}[name]
     assert (settings.dilation, settings.fresh, settings.results) == ("auto", False, "results")
     assert settings.environments["torch"].requirements == "containers/torch/requirements-cpu.txt"
     assert settings.datasets.source("mnist").url == "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -67,7 +67,7 @@ def test_five_and_five_point_zero_are_the_same_parameter():
     assert params == as_params(replace(measure, interval_percent=5))
     assert type(params["interval_percent"]) is int
     assert list(params) == sorted(params)
-    assert params["step_budget_s"] == 0.4
+    assert params["step_budget_s"] == 0.3
 
 
 def test_whole_numbers_may_be_written_as_fractions(tmp_path):

@@ -1,4 +1,6 @@
-"""Median, bootstrap interval and stop rule."""
+"""Estimates, their intervals, and the stop rule of what has a median."""
+
+import math
 
 import numpy
 import pytest
@@ -6,81 +8,104 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddlbench.measurements.statistics import RESAMPLES, SEED, is_stable, median_interval, needs_repetition
+from benchmarks.coverage import AT_LEAST_PERCENT, coverage
+from ddlbench.measurements.statistics import FEWEST, Timed, median_interval, needs_repetition, pooled
+from ddlbench.plan import load
 from ddlbench.protocol.measure import StopRule
+from tests.support.repository import REPOSITORY
 
 RULE = StopRule(min_repetitions=3, max_repetitions=6, interval_percent=10)
-TIMES = st.lists(st.floats(1e-3, 1e6), min_size=2, max_size=12)
+TIMES = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=12)
+REPETITIONS = st.lists(st.builds(Timed, st.floats(1e-3, 1e6), st.integers(1, 50)), min_size=1, max_size=12)
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 6, 7, 20])
-def test_the_interval_is_scipys_percentile_bootstrap(count):
-    values = numpy.sort(numpy.random.default_rng(count).lognormal(size=count))
-    peer = scipy.stats.bootstrap(
-        (values,),
-        numpy.median,
-        n_resamples=RESAMPLES,
-        method="percentile",
-        vectorized=True,
-        rng=numpy.random.default_rng(SEED),
-    ).confidence_interval
-    assert median_interval(list(values)) == pytest.approx(
-        (numpy.median(values), peer.low, peer.high), rel=1e-12
+def of_one_step(times_ms):
+    return [Timed(time, 1) for time in times_ms]
+
+
+@given(REPETITIONS)
+def test_a_step_takes_all_time_by_all_steps(repetitions):
+    assert pooled(repetitions).value == pytest.approx(
+        sum(each.total_ms for each in repetitions) / sum(each.steps for each in repetitions)
     )
+
+
+@given(REPETITIONS)
+def test_the_value_lies_between_its_bounds_and_no_bound_is_negative(repetitions):
+    value, low, high = pooled(repetitions)
+    if len(repetitions) == 1:
+        assert (low, high) == (None, None)
+    else:
+        assert 0 <= low <= value * (1 + 1e-9)
+        assert high >= value * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("count", [5, 8, 12])
+def test_the_interval_is_scipys_t_interval_of_the_logarithm(count):
+    times = numpy.random.default_rng(count).uniform(90, 110, count)
+    error = scipy.stats.sem(times) / times.mean()  # of the logarithm, by the delta method
+    peer = scipy.stats.t.interval(0.97, count - 1, math.log(times.mean()), error)
+    assert pooled(of_one_step(times.tolist()))[1:] == pytest.approx(numpy.exp(peer), rel=1e-9)
+
+
+def test_repetitions_of_several_steps_have_the_interval_of_their_means():
+    times = [9.0, 10.0, 11.0, 10.5, 9.5]
+    assert pooled([Timed(7 * time, 7) for time in times]) == pytest.approx(pooled(of_one_step(times)))
+
+
+def test_fewer_than_five_have_their_range():
+    assert pooled(of_one_step([3.0, 1.0, 2.0, 2.0])) == (2.0, 1.0, 3.0)
+
+
+def test_a_stalled_repetition_of_one_step_does_not_weigh_as_much_as_one_of_twenty():
+    stalled, whole = Timed(1000.0, 1), Timed(200.0, 20)
+    assert pooled([stalled, whole]).value == pytest.approx(1200 / 21)
 
 
 @given(TIMES)
-def test_the_interval_holds_the_median_and_lies_within_the_values(values):
-    median, low, high = median_interval(values)
-    assert min(values) <= low <= median <= high <= max(values)
-    assert median == numpy.median(values)
+def test_the_interval_of_a_median_lies_within_the_values(values):
+    value, low, high = median_interval(values)
+    assert value == numpy.median(values)
+    if len(values) > 1:
+        assert min(values) <= low <= value <= high <= max(values)
 
 
-@given(TIMES, st.randoms())
-def test_the_interval_does_not_depend_on_the_order_of_the_repetitions(values, random):
-    shuffled = random.sample(values, len(values))
-    assert median_interval(shuffled) == median_interval(values)
+@pytest.mark.parametrize("count", [5, 6, 8, 9, 12, 20, 100])
+def test_the_interval_of_a_median_is_between_the_ranks_that_the_binomial_distribution_gives(count):
+    low, high = median_interval(list(range(count)))[1:]
+    assert low + high == count - 1
+    outside = 2 * scipy.stats.binom.cdf(low, count, 0.5)
+    assert outside <= 0.07
+    assert 2 * scipy.stats.binom.cdf(low + 1, count, 0.5) > 0.07
 
 
-@given(TIMES, st.sampled_from([0.25, 2.0, 1024.0]))
-def test_the_stop_rule_does_not_depend_on_the_unit(values, factor):
-    assert is_stable([factor * value for value in values], 10, 3) == is_stable(values, 10, 3)
+def test_what_is_called_95_percent_holds_the_truth_at_least_93_times_of_100():
+    held = coverage(load(REPOSITORY / "config/config.yaml", REPOSITORY), trials=150, seed=1)
+    percent = {kind: 100 * sum(of_cases) / len(of_cases) for kind, of_cases in held.items()}
+    assert len(percent) == 6
+    assert not {kind: found for kind, found in percent.items() if found < AT_LEAST_PERCENT}
 
 
-def test_95_of_100_intervals_hold_the_true_median():
-    random = numpy.random.default_rng(1)
-    held = sum(
-        low <= 0 <= high for _, low, high in (median_interval(random.normal(size=15)) for _ in range(300))
-    )
-    assert 0.90 <= held / 300 <= 0.99
-
-
-def test_one_value_has_no_interval():
-    assert median_interval([3.5]) == (3.5, None, None)
-
-
-def test_equal_values_have_an_interval_without_width():
-    assert median_interval([3.5] * 4) == (3.5, 3.5, 3.5)
-    assert is_stable([3.5] * 4, 10, 3)
-
-
-def test_no_values_have_no_median():
+def test_no_values_have_no_estimate():
     with pytest.raises(ValueError, match="no value"):
         median_interval([])
+    with pytest.raises(ValueError, match="no repetition"):
+        pooled([])
 
 
 @given(st.lists(st.floats(1, 100), max_size=10))
-def test_a_point_is_repeated_until_it_is_stable_and_never_more_often_than_the_cap(values):
+def test_a_median_is_measured_until_its_interval_is_narrow_and_never_more_often_than_the_cap(values):
     if len(values) < 3:
         assert needs_repetition(values, RULE)
     elif len(values) >= 6:
         assert not needs_repetition(values, RULE)
     else:
-        assert needs_repetition(values, RULE) != is_stable(values, 10, 3)
+        assert needs_repetition(values, RULE) == (median_interval(values).half_width_percent > 10)
 
 
-def test_the_stop_rule_takes_the_half_width_in_percent_of_the_median():
-    values = [90.0, 100.0, 110.0]  # the interval of three values is their range
-    assert is_stable(values, 10, 3)
-    assert not is_stable(values, 9.99, 3)
-    assert not is_stable(values, 10, 4)
+@given(st.lists(st.floats(1e-3, 1e6), min_size=FEWEST, max_size=12), st.sampled_from([0.25, 2.0, 1024.0]))
+def test_widths_do_not_depend_on_the_unit(values, factor):
+    scaled = [factor * value for value in values]
+    assert pooled(of_one_step(scaled)).half_width_percent == pytest.approx(
+        pooled(of_one_step(values)).half_width_percent
+    )

@@ -5,7 +5,7 @@ import pytest
 from measurement_samples import MEASURE, a_point, a_record, a_repository, an_entry, write_manifest
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.measurements.record import METRICS
+from ddlbench.measurements.metrics import METRICS
 from ddlbench.measurements.store import Store
 from ddlbench.measurements.tables import aggregate, write_table
 
@@ -71,11 +71,33 @@ def test_a_batch_that_does_not_fit_has_no_invented_time(tmp_path):
     assert pandas.isna(row["step_time_ms"])
 
 
-def test_stable_says_whether_the_stop_rule_was_reached(tmp_path):
-    records = [a_record(n, step_times_ms=[[time]]) for n, time in enumerate([10.0, 12.0, 14.0], 1)]
-    manifest = manifest_of(tmp_path, *records)
-    assert not aggregate([manifest])["stable"][0]
-    assert aggregate([manifest], {**MEASURE, "interval_percent": 20})["stable"][0]
+def times_of_repetitions(*times_ms, **values):
+    return [
+        a_record(number, step_times_ms=[[time]], launch=str(number), **values)
+        for number, time in enumerate(times_ms)
+    ]
+
+
+def row_of(folder, records, measure=MEASURE):
+    folder.mkdir()
+    (row,) = aggregate([manifest_of(folder, *records)], measure).to_dict("records")
+    return row
+
+
+def test_a_point_is_resolved_where_its_interval_is_as_narrow_as_asked_for(tmp_path):
+    records = times_of_repetitions(10.0, 11.0, 12.0, 13.0, 14.0)
+    assert not row_of(tmp_path / "narrow", records)["resolved"]
+    assert row_of(tmp_path / "wide", records, {**MEASURE, "interval_percent": 25})["resolved"]
+    lossy = times_of_repetitions(10.0, 11.0, 12.0, 13.0, 14.0, link={"is_lossy": True})
+    assert row_of(tmp_path / "lossy", lossy, {**MEASURE, "lossy_interval_percent": 25})["resolved"]
+
+
+def test_few_repetitions_have_a_range_and_are_never_resolved(tmp_path):
+    row = row_of(tmp_path / "few", times_of_repetitions(10.0, 10.0, 10.1))
+    assert (row["bounds"], row["resolved"], row["launches"]) == ("range", False, 3)
+    assert (row["step_time_ms_low"], row["step_time_ms_high"]) == (10.0, 10.1)
+    enough = row_of(tmp_path / "enough", times_of_repetitions(10.0, 10.0, 10.1, 10.0, 10.1))
+    assert (enough["bounds"], enough["resolved"]) == ("interval", True)
 
 
 def test_a_grid_per_epoch_has_a_row_an_epoch(tmp_path):

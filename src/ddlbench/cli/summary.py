@@ -35,12 +35,13 @@ def _summary(arguments: argparse.Namespace) -> int:
     for study in studies:
         figures |= _read_block(arguments.config.parent / "studies" / f"{study}.yaml").get("figures") or {}
     drawn = [name for name in figures if (results / "figures" / f"{name}.svg").is_file()]
-    print(f"{counted(len(drawn), 'figure')} of {len(figures)} drawn (medians [95 % intervals]):")
+    print(f"{counted(len(drawn), 'figure')} of {len(figures)} drawn (values [bounds]):")
     for name in drawn:
         print(f"  {results}/figures/{name}.svg   {figures[name].get('title', '')}".rstrip())
         if headline := _headline(_read_csv(results / "figures" / f"{name}.csv"), figures[name]):
             print(textwrap.fill(headline, 110, initial_indent="      ", subsequent_indent="        "))
-    print("\n".join(_gaps(results / "tables" / f"{name}.csv" for name in drawn)))
+    rows = [row for name in drawn for row in _read_csv(results / "tables" / f"{name}.csv")]
+    print("\n".join((*_gaps(rows), *_unresolved(rows))))
     print("\n".join(_next_commands(results, figures, drawn, config.get("default_figures") or [])))
     return 0
 
@@ -81,10 +82,23 @@ def _interval(row: Row | None, metric: str) -> str:
     return _number(row[metric]) + (f" [{_number(low)}, {_number(high)}]" if low and high else "")
 
 
-def _gaps(tables: Iterable[Path]) -> Iterator[str]:
+def _unresolved(rows: Iterable[Row]) -> Iterator[str]:
+    """Name the points whose interval is wider than asked for, by study."""
+    points: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.get("resolved") == "False":
+            points.setdefault(row["study"], {})[row["point_id"]] = None
+    if points:
+        yield "\nUnresolved, the interval is wider than asked for:"
+    for study, names in points.items():
+        text = f"{study}: {counted(len(names), 'point')}: {', '.join(names)}"
+        yield textwrap.fill(text, 110, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _gaps(rows: Iterable[Row]) -> Iterator[str]:
     """Say what could not be measured, and why; each reason once."""
     gaps: dict[tuple[str, str, str], set[str]] = {}
-    for row in (row for table in tables for row in _read_csv(table)):
+    for row in rows:
         if row.get("status", "measured") != "measured":
             reason = row["study"], row["status"].replace("_", " "), row.get("reason") or "no reason given"
             gaps.setdefault(reason, set()).add(row["point_id"])

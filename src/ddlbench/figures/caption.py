@@ -6,9 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from ddlbench.measurements.metrics import METRICS, OfRepetition
 from ddlbench.plan.study import Figure
 
 LINK_COLUMNS = ("bandwidth_mbit", "latency_ms", "loss_percent")
+_BOUNDS = {"interval": "95 % intervals", "range": "the range of fewer than five"}
 EXTRAPOLATED = ("epoch_time_s", "training_time_s", "training_time_ms")
 
 # The conditions that all points of a figure share, in words: column -> text of a value, in this order.
@@ -70,8 +72,11 @@ def caption(rows: pd.DataFrame, figure: Figure) -> str:
         )
     if backends := values_of(measured, "backend"):
         sentences.append(f"Links shaped by {escaped(listed(backends))}.")
-    if unstable := int((measured["stable"] == False).sum()) if "stable" in measured else 0:  # noqa: E712
-        sentences.append(f"The intervals of {_counted(unstable, 'point')} stayed wider than asked for.")
+    if unresolved := int(is_unresolved(measured).sum()):
+        sentences.append(
+            f"{_counted(unresolved, 'point')} unresolved (faint): the interval is wider than asked for, or there are "
+            "too few repetitions for one."
+        )
     sentences.append(f"In the paper: {escaped(figure.caption)}")
     return "\n".join(sentences) + "\n" + _missing_list(rows, figure)
 
@@ -118,7 +123,7 @@ def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> st
     words = [listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(measured, "fabric"))]
     words.append(f"time dilation {dilations(measured)}")
     words += shared_gpus(measured)
-    words.append(f"median and 95 % interval of {span_of(measured['repetitions'])} repetitions")
+    words.append(estimated(measured, y or figure.y))
     if (y or figure.y) in EXTRAPOLATED:
         words.append(f"extrapolated from {span_of(measured['steps'])} measured steps a point")
     if engines := values_of(measured, "container_engine"):
@@ -126,6 +131,45 @@ def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> st
     words += unequal_software(measured)
     words.append(f"host: {listed(values_of(measured, 'host')) or 'unknown'}")
     return "; ".join(word for word in words if word)
+
+
+def estimated(measured: pd.DataFrame, y: str) -> str:
+    """Say what a mark is, and what its bar is.
+
+    Args:
+        measured: points that were measured.
+        y: the column that is shown.
+
+    Returns:
+        `all time by all steps of 5 to 7 repetitions in 5 to 7 launches, bars: 95 % intervals`.
+    """
+    of_repetitions = isinstance(METRICS.get(y), OfRepetition)
+    kind = "median" if of_repetitions else "all time by all steps"
+    what = f"{kind} of {span_of(measured['repetitions'])} repetitions"
+    launches = measured["launches"].dropna() if "launches" in measured else measured["repetitions"][:0]
+    if len(launches):
+        what += f" in {span_of(launches)} launch{'es' * bool(launches.max() > 1)}"
+    kinds = set(values_of(measured, "bounds"))
+    bars = [words for kind, words in _BOUNDS.items() if kind in kinds]
+    return f"{what}, bars: {' or '.join(bars)}" if bars else what
+
+
+def is_unresolved(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Which points have a wider interval than was asked for; those of which nothing is known have not.
+
+    Args:
+        rows: of a table, or points that are drawn.
+
+    Returns:
+        One value for each row.
+    """
+    if "resolved" not in rows:
+        return pd.Series(False, index=rows.index)
+    return (
+        rows["resolved"]
+        .map(lambda value: value is not None and not pd.isna(value) and not value)
+        .astype(bool)
+    )
 
 
 def shared_gpus(measured: pd.DataFrame) -> list[str]:

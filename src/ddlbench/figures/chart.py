@@ -3,13 +3,14 @@
 import math
 import textwrap
 from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, YAxis, keep, ticks, y_axis
-from ddlbench.figures.caption import conditions, how_measured
+from ddlbench.figures.caption import conditions, how_measured, is_unresolved
 from ddlbench.figures.gaps import ROW_SHARE, Gaps, band, gap_marks
 from ddlbench.plan.study import Figure
 
@@ -71,7 +72,7 @@ LABELS = {
 def line_chart(
     rows: pd.DataFrame, figure: Figure, *, y: str | None = None, legend: str | None = None
 ) -> p9.ggplot:
-    """Draw `y` against a numeric x: a line for each series, 95 % intervals as bars, gaps with their reasons.
+    """Draw `y` against a numeric x: a line for each series, bounds as bars, gaps with their reasons.
 
     Batch sizes are on a log2 axis. Times start at 0; if they span more than a factor of 30, the axis is logarithmic and
     its label says so. A line is interrupted where a point is missing.
@@ -99,7 +100,7 @@ def line_chart(
         p9.ggplot(rows, p9.aes(figure.x, y, color="series"))
         + p9.geom_line(p9.aes("place", group="run", linetype="series"), data=drawn, size=0.8)
         + _intervals(drawn, y, width=0.022 * span.width)
-        + p9.geom_point(p9.aes("place", shape="series", fill="series"), data=drawn, size=2.2, stroke=0.3)
+        + _marks(drawn, size=2.2)
         + span.scale()
     )
     note = "; overlapping marks set side by side" if any(nudge.values()) else ""
@@ -109,7 +110,7 @@ def line_chart(
 def category_chart(
     rows: pd.DataFrame, figure: Figure, *, y: str | None = None, legend: str | None = None
 ) -> p9.ggplot:
-    """Draw `y` for each category of x: series side by side, marks with 95 % intervals; gaps with their reasons.
+    """Draw `y` for each category of x: series side by side, marks with their bounds; gaps with their reasons.
 
     Args:
         rows: from `rows.points`.
@@ -137,7 +138,7 @@ def category_chart(
         p9.ggplot(rows, p9.aes("place", y, color="series"))
         + p9.geom_vline(xintercept=lines_between, color=theme.GRID, size=0.8)
         + _intervals(drawn, y, width=0.4 / max(3, len(names)))
-        + p9.geom_point(p9.aes(shape="series", fill="series"), data=drawn, size=2.6, stroke=0.3)
+        + _marks(drawn, size=2.6)
         + span.scale()
     )
     marks_only = p9.theme(panel_grid_major_x=p9.element_blank(), legend_key_width=12)
@@ -159,8 +160,18 @@ def wrapped(text: str, point_size: float, width_in: float = theme.WIDTH_IN) -> s
     )
 
 
+def _marks(drawn: pd.DataFrame, size: float) -> list[Any]:
+    """The marks of the points, at `place`; those that are unresolved are faint."""
+    opacity = is_unresolved(drawn).map({True: 0.35, False: 1.0})
+    mark = p9.aes("place", shape="series", fill="series", alpha="opacity")
+    return [
+        p9.geom_point(mark, data=drawn.assign(opacity=opacity), size=size, stroke=0.3),
+        p9.scale_alpha_identity(),
+    ]
+
+
 def _intervals(drawn: pd.DataFrame, y: str, width: float) -> p9.geom_errorbar:
-    """The 95 % intervals as bars with caps, for points that have one; width in the x axis' own units."""
+    """The bounds as bars with caps, for points that have them; width in the x axis' own units."""
     known = drawn[drawn[f"{y}_low"].notna() & drawn[f"{y}_high"].notna()]
     bar = p9.aes("place", ymin=f"{y}_low", ymax=f"{y}_high", color="series")
     return p9.geom_errorbar(bar, data=known, inherit_aes=False, width=width, size=0.6, show_legend=False)

@@ -2,12 +2,13 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_json
+from ddlbench.measurements.statistics import Timed
 
 SCHEMA = 1
 
@@ -27,7 +28,6 @@ REQUIRED: dict[str, type | tuple[type, ...]] = {
 }
 
 Record = dict[str, Any]
-Report = Mapping[str, Any]
 
 
 class DamagedRecord(DdlbenchError):
@@ -165,84 +165,17 @@ def step_time_ms(record: Mapping[str, Any]) -> float | None:
     return together / float(record["dilation"])
 
 
-def images_per_second(record: Mapping[str, Any]) -> float | None:
-    """Images that the whole worker group processes per second; None for a record without steps."""
-    time = step_time_ms(record)
-    return 1000 * record["point"]["batch_size"] / time if time else None
-
-
-def epoch_time_s(record: Mapping[str, Any], report: Report) -> float | None:
-    """The time per epoch, extrapolated from the mean time of a step.
+def timed(record: Mapping[str, Any]) -> Timed | None:
+    """The steps of a repetition and their time, as without time dilation.
 
     Args:
-        record: a measurement.
-        report: of the grid; says how many steps (epoch_steps) or images (epoch_images) are an epoch.
+        record: of any status.
 
     Returns:
-        Seconds; None for a record without steps, or if the report does not define an epoch.
+        Steps and milliseconds; None for a record without steps.
     """
-    time = step_time_ms(record)
-    steps = report.get("epoch_steps")
-    if steps is None and report.get("epoch_images") is not None:
-        steps = report["epoch_images"] / record["point"]["batch_size"]
-    return None if time is None or steps is None else time * steps / 1000
-
-
-def training_time_s(record: Mapping[str, Any], report: Report) -> float | None:
-    """The time of a training of `epochs` epochs, as the grid's `report` says.
-
-    Returns:
-        Seconds; None if `epoch_time_s` is None, or if the report does not say how many epochs.
-    """
-    time = epoch_time_s(record, report)
-    return None if time is None or report.get("epochs") is None else time * report["epochs"]
-
-
-class Metric(NamedTuple):
-    """A column of the tables.
-
-    Attributes:
-        unit: empty for a pure number.
-        read: derives the value from a record and the report of its grid; None if the record does not have it.
-    """
-
-    unit: str
-    read: Callable[[Mapping[str, Any], Report], float | None]
-
-
-def _reported(key: str) -> Callable[[Mapping[str, Any], Report], float | None]:
-    return lambda record, report: record["metrics"].get(key)
-
-
-def _link(key: str) -> Callable[[Mapping[str, Any], Report], float | None]:
-    return lambda record, report: ((record.get("link") or {}).get("measured") or {}).get(key)
-
-
-def _of_busiest_host(key: str) -> Callable[[Mapping[str, Any], Report], float | None]:
-    """The largest value of all hosts: the parameter server's, or that of any host of a ring."""
-    return lambda record, report: max(
-        (host[key] for host in ((record.get("telemetry") or {}).get("hosts") or {}).values()), default=None
-    )
-
-
-METRICS: dict[str, Metric] = {
-    "step_time_ms": Metric("ms", lambda record, report: step_time_ms(record)),
-    "images_per_second": Metric("images/s", lambda record, report: images_per_second(record)),
-    "epoch_time_s": Metric("s", epoch_time_s),
-    "training_time_s": Metric("s", training_time_s),
-    "train_loss": Metric("", _reported("train_loss")),
-    "test_loss": Metric("", _reported("test_loss")),
-    "test_accuracy_percent": Metric("%", _reported("test_accuracy_percent")),
-    "forward_ms": Metric("ms", _reported("forward_ms")),
-    "backward_ms": Metric("ms", _reported("backward_ms")),
-    "communication_ms": Metric("ms", _reported("communication_ms")),
-    "startup_s": Metric("s", _reported("startup_s")),
-    "link_rate_mbit": Metric("Mbit/s", _link("rate_mbit")),
-    "link_rtt_ms": Metric("ms", _link("rtt_ms")),
-    "link_loss_percent": Metric("%", _link("loss_percent")),
-    "sent_bytes_per_step": Metric("bytes", _of_busiest_host("sent_bytes_per_step")),
-    "received_bytes_per_step": Metric("bytes", _of_busiest_host("received_bytes_per_step")),
-}
+    time_ms, count = step_time_ms(record), steps(record)
+    return None if time_ms is None else Timed(time_ms * count, count)
 
 
 def steps(record: Mapping[str, Any]) -> int:

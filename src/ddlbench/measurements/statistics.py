@@ -1,68 +1,137 @@
-"""Median, 95 % bootstrap interval, and the rule that says when a point has been measured often enough.
+"""Estimates with intervals, and the rule that says when a quantity has been measured often enough.
 
-The percentile bootstrap is that of `scipy.stats.bootstrap` (a test compares them), for the median only:
-importing SciPy takes 1.5 s, too long for a sweep or a figure.
+A time is a sum over steps: repetitions are pooled, all time by all steps. Other quantities have a median. An interval
+is called one of 95 % only if it covers the truth that often, also after a stop rule has looked at it several times:
+`benchmarks/coverage.py` simulates this.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from ddlbench.protocol.measure import StopRule
 
-if TYPE_CHECKING:
-    import numpy
-    from numpy.typing import NDArray
+FEWEST = 5  # values of which an interval is given; of fewer there is only their range
 
-RESAMPLES = 9999
-SEED = 1
+# Of Student's t. It is more than 95 %, since the stop rule ends where an interval happens to be narrow.
+_NOMINAL_LEVEL = 0.97
+_LEAST_LEVEL = 0.93  # that an interval of a median has: the ranks of few values leave no finer choice
 
 
-def median_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """The median of `values`, and its 95 % bootstrap interval (percentile method, seeded).
+class Estimate(NamedTuple):
+    """A value with its bounds: of an interval of 95 %, or the range of fewer than FEWEST values; None for one value."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def half_width_percent(self) -> float:
+        """Half the distance of the bounds, in percent of the value; infinite without bounds."""
+        if self.low is None or self.high is None:
+            return math.inf
+        return 50 * (self.high - self.low) / abs(self.value) if self.value else math.inf
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The steps of a repetition, and the time that they took together."""
+
+    total_ms: float
+    steps: int
+
+
+def pooled(repetitions: Sequence[Timed]) -> Estimate:
+    """The time of a step: the time of all repetitions, divided by their steps.
+
+    The interval is Student's t over repetitions of the ratio's logarithm (delta method; W. G. Cochran, Sampling
+    Techniques, 3rd edition, section 6.4). So it holds what differs between repetitions, steps may depend on each other
+    within one, and no bound is negative.
+
+    Args:
+        repetitions: at least one; each has steps and a positive time.
 
     Returns:
-        median, low, high. For a single value low and high are None: it says nothing about spread.
+        Milliseconds a step.
+
+    Raises:
+        ValueError: there is no repetition.
+    """
+    if not repetitions:
+        raise ValueError("no repetition to estimate a time from")
+    steps = sum(each.steps for each in repetitions)
+    mean_ms = math.fsum(each.total_ms for each in repetitions) / steps
+    count = len(repetitions)
+    if count == 1:
+        return Estimate(mean_ms, None, None)
+    if count < FEWEST:
+        means = [each.total_ms / each.steps for each in repetitions]
+        return Estimate(mean_ms, min(means), max(means))
+    squares = math.fsum((each.total_ms - mean_ms * each.steps) ** 2 for each in repetitions)
+    error_ms = math.sqrt(count / (count - 1) * squares) / steps
+    factor = math.exp(_student(count - 1) * error_ms / mean_ms)
+    return Estimate(mean_ms, mean_ms / factor, mean_ms * factor)
+
+
+def median_interval(values: Sequence[float]) -> Estimate:
+    """The median, and the interval between two of the sorted values that holds it whatever their distribution is.
+
+    The truth is below the k-th of n values with the probability that a fair coin shows heads fewer than k times in n
+    throws. (W. J. Conover, Practical Nonparametric Statistics, 3rd edition, section 3.2.)
+
+    Args:
+        values: at least one.
+
+    Returns:
+        In the unit of the values.
 
     Raises:
         ValueError: there is no value.
     """
-    import numpy
-
-    if len(values) == 0:
+    if not values:
         raise ValueError("no value to take the median of")
-    ordered = numpy.sort(numpy.asarray(values, dtype=float))
-    median = float(numpy.median(ordered))
-    if len(ordered) == 1:
-        return median, None, None
-    below, above = _middle_ranks(len(ordered))
-    medians = (ordered[below] + ordered[above]) / 2
-    low, high = numpy.percentile(medians, [2.5, 97.5])
-    return median, float(low), float(high)
-
-
-@lru_cache(maxsize=64)
-def _middle_ranks(count: int) -> "tuple[NDArray[numpy.intp], NDArray[numpy.intp]]":
-    """The ranks of the two middle values (equal for odd counts) in each resample of `count` sorted values."""
-    import numpy
-
-    resamples = numpy.random.default_rng(SEED).integers(0, count, size=(RESAMPLES, count))
-    resamples.sort(axis=1)
-    return resamples[:, (count - 1) // 2].copy(), resamples[:, count // 2].copy()
-
-
-def is_stable(values: Sequence[float], interval_percent: float, min_repetitions: int) -> bool:
-    """Whether there are enough values, and half the interval's width is at most `interval_percent` % of the median."""
-    if len(values) < max(2, min_repetitions):
-        return False
-    median, low, high = median_interval(values)
-    return low is not None and high is not None and (high - low) / 2 <= interval_percent / 100 * abs(median)
+    ordered, count = sorted(map(float, values)), len(values)
+    median = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+    if count == 1:
+        return Estimate(median, None, None)
+    rank = _rank(count)
+    return Estimate(median, ordered[rank], ordered[-1 - rank])
 
 
 def needs_repetition(values: Sequence[float], rule: StopRule) -> bool:
-    """Whether a point must be measured once more; `values` are those of its repetitions so far."""
+    """Whether a quantity that has a median must be measured once more.
+
+    Args:
+        values: those of its repetitions so far.
+        rule: when it has been measured often enough.
+
+    Returns:
+        Whether there are too few values, or their interval is too wide and more of them are allowed.
+    """
     if len(values) < rule.min_repetitions:
         return True
     if len(values) >= rule.max_repetitions:
         return False
-    return not is_stable(values, rule.interval_percent, rule.min_repetitions)
+    return len(values) < 2 or median_interval(values).half_width_percent > rule.interval_percent
+
+
+@lru_cache(maxsize=64)
+def _student(freedom: int) -> float:
+    """The quantile of Student's t with so many degrees of freedom, for an interval with two bounds."""
+    from scipy.special import stdtrit  # where a figure or a sweep needs an interval; it takes half a second
+
+    return float(stdtrit(freedom, (1 + _NOMINAL_LEVEL) / 2))
+
+
+@lru_cache(maxsize=64)
+def _rank(count: int) -> int:
+    """The index of the lower bound of a median's interval among `count` sorted values; 0: the bounds are the range."""
+    outside, rank = 2.0 ** (1 - count), 0  # the probability that the truth is not between the bounds
+    while (
+        rank + 1 < count // 2
+        and (wider := outside + 2 * math.comb(count, rank + 1) / 2**count) <= 1 - _LEAST_LEVEL
+    ):
+        outside, rank = wider, rank + 1
+    return rank

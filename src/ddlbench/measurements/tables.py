@@ -1,4 +1,4 @@
-"""Tables of measurements: a row for each point (or point and epoch), median and 95 % interval of each metric."""
+"""Tables of measurements: a row for each point (or point and epoch), each metric with its bounds."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_json, write_atomically
+from ddlbench.measurements.metrics import METRICS, estimate
 from ddlbench.measurements.provenance import repository_root
-from ddlbench.measurements.record import METRICS, DamagedRecord, Record, epochs, read_record, steps
-from ddlbench.measurements.statistics import is_stable, median_interval
+from ddlbench.measurements.record import DamagedRecord, Record, epochs, read_record, steps
+from ddlbench.measurements.statistics import FEWEST
 
 if TYPE_CHECKING:
     import pandas
@@ -26,15 +27,17 @@ def aggregate(
 
     Args:
         manifests: files, which list the measurements.
-        measure: the configuration's section, whose stop rule decides the column `stable`. None takes the section that
+        measure: the configuration's section, whose stop rule decides the column `resolved`. None takes the section that
             the manifest holds; without either the column is empty.
 
     Returns:
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
-        repetitions), dilation, backend, host, container_engine, python_version, packages_sha256, stable, and m, m_low,
-        m_high for each m of METRICS. A point that could not be measured has a row with its status, its reason and
-        empty metrics.
+        repetitions), launches (worker groups that they were in), dilation, backend, host, container_engine,
+        python_version, packages_sha256, resolved (whether the interval of the step time is as narrow as asked for),
+        bounds, and m, m_low, m_high for each m of METRICS. Between m_low and m_high lies an interval of 95 % or, if
+        `bounds` says so, the range of few repetitions. A point that could not be measured has a row with its
+        status, its reason and empty metrics.
 
     Raises:
         DdlbenchError: a manifest or measurement is damaged or missing; names it.
@@ -105,6 +108,7 @@ def _rows(
             "reason": entry.get("reason"),
             "repetitions": len(parts),
             "steps": sum(map(steps, parts)),
+            "launches": len({record.get("launch") or record["run"] for record in parts}),
             "dilation": records[0]["dilation"] if records else None,
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
@@ -164,14 +168,22 @@ def records_of(path: Path, entry: Mapping[str, Any]) -> list[Record]:
 
 
 def _metrics(records: Sequence[Record], report: Mapping[str, Any], rule: Mapping[str, Any] | None) -> Row:
-    cells: Row = {"stable": None}
+    cells: Row = {"resolved": None, "bounds": _bounds(len(records))}
     for name, metric in METRICS.items():
-        values = [value for record in records if (value := metric.read(record, report)) is not None]
-        summary = median_interval(values) if values else (None, None, None)
-        cells.update(zip((name, f"{name}_low", f"{name}_high"), summary, strict=True))
-        if name == "step_time_ms" and values and rule:
-            cells["stable"] = is_stable(values, rule["interval_percent"], rule["min_repetitions"])
+        found = estimate(metric, records, report)
+        cells.update(zip((name, f"{name}_low", f"{name}_high"), found or (None, None, None), strict=True))
+        if name == "step_time_ms" and found and rule:
+            is_lossy = (records[0].get("link") or {}).get("is_lossy")
+            percent = rule["lossy_interval_percent" if is_lossy else "interval_percent"]
+            cells["resolved"] = len(records) >= FEWEST and found.half_width_percent <= percent
     return cells
+
+
+def _bounds(repetitions: int) -> str | None:
+    """What lies between a metric's bounds; None: it has none."""
+    if repetitions < 2:
+        return None
+    return "interval" if repetitions >= FEWEST else "range"
 
 
 def cell(value: Any) -> Any:

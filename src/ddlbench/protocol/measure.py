@@ -10,7 +10,7 @@ class StopRule:
     Attributes:
         min_repetitions: measure at least so often.
         max_repetitions: and at most so often.
-        interval_percent: stop when the half width of the interval is at most this percentage of the median.
+        interval_percent: stop when the half width of the interval is at most this percentage of the value.
     """
 
     min_repetitions: int
@@ -26,7 +26,11 @@ class Measure(StopRule):
         warmup_steps: steps that do not count, after a link or the worker group is new.
         min_steps: the fewest timed steps of a repetition.
         max_steps: the most timed steps of a repetition.
-        step_budget_s: the time that a repetition's steps may take; it decides between min_steps and max_steps.
+        step_budget_s: the wall time that a repetition's steps are planned for, between min_steps and max_steps.
+        lossy_interval_percent: `interval_percent` of points on links that lose packets.
+        point_budget_s: the wall time for repetitions beyond the fewest, for each point of a worker group; those whose
+            interval is widest get it.
+        relaunch: each round of repetitions has a new worker group.
         recheck_s: a link is checked again after this time.
         seed: of every random choice.
     """
@@ -35,5 +39,8 @@ class Measure(StopRule):
     min_steps: int
     max_steps: int
     step_budget_s: float
+    lossy_interval_percent: float
+    point_budget_s: float
+    relaunch: bool
     recheck_s: float
     seed: int

@@ -12,14 +12,14 @@ from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_json
 from ddlbench.measurements import facts, provenance
-from ddlbench.measurements.record import Record, step_time_ms
-from ddlbench.measurements.statistics import needs_repetition
+from ddlbench.measurements.record import Record
 from ddlbench.measurements.store import Store, fingerprint
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Point, Run, Status, words
 from ddlbench.plan.settings import as_params
 from ddlbench.sweep.placement import code_of, placement
 from ddlbench.sweep.session_job import DatasetFile, PointToMeasure
+from ddlbench.sweep.stop_rule import needs_repetition, times_of
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,11 @@ class Inventory:
         datasets: by name and image shape (digits-28x28x1).
     """
 
-    def __init__(self, plan: Plan, run: Run, materials: Materials, store: Store) -> None:
+    def __init__(self, plan: Plan, run: Run, materials: Materials, store: Store, began: datetime) -> None:
         self.plan = plan
         self.materials = materials
         self.store = store
+        self.began = began
         self.facts = facts.gather()
         self.measure = plan.settings.measure
         self.code = provenance.code_version(code_of(run))
@@ -125,14 +126,18 @@ class Inventory:
             run: the run that it belongs to.
 
         Returns:
-            True if the point can be measured, fits into memory and the stop rule asks for another repetition.
+            True if the point can be measured, fits into memory and the stop rule asks for another repetition. One that
+            has the fewest, some of them from this invocation, has had its share of time.
         """
         if self.status(point).name != "measurable":
             return False
         records = [record for _, record in self.store.measurements(self.fingerprint(point, run))]
         if any(record["status"] == "does_not_fit" for record in records):
             return False
-        return needs_repetition(_values(records), self.measure)
+        if not needs_repetition(point, times_of(records), self.measure):
+            return False
+        lacks_repetitions = len(records) < self.measure.min_repetitions
+        return lacks_repetitions or not any(_started(record) >= self.began for record in records)
 
     def start_afresh(self, run: Run, when: datetime) -> None:
         """Ignore, in future, all measurements of a run's points that began before a moment.
@@ -220,8 +225,7 @@ class Inventory:
         Returns:
             True if a repetition of any of these began at that moment or later.
         """
-        starts = (record["started"] for key in keys for _, record in self.store.measurements(key))
-        return any(datetime.fromisoformat(started) >= since for started in starts)
+        return any(_started(record) >= since for key in keys for _, record in self.store.measurements(key))
 
     def to_measure(self, key: str, point: Point, number: int) -> PointToMeasure:
         """Describe a point for a session, with the repetitions that the store has of it now.
@@ -232,22 +236,22 @@ class Inventory:
             number: among all points of the invocation, from 1.
 
         Returns:
-            The point, its step times in ms so far, and the number of its next repetition, whose seed is unused.
+            The point, and of its repetitions: times, numbers, and how many steps each has.
         """
         records = [record for _, record in self.store.measurements(key)]
-        last = max((record["repetition"] for record in records), default=-1)
         return PointToMeasure(
             point.as_dict(),
             key,
             words(point),
             number,
-            _values(records),
-            last + 1,  # its seed is not used yet
+            times_of(records),
+            [record["repetition"] for record in records],
+            next((record["planned_steps"] for record in records if record.get("planned_steps")), None),
         )
 
 
-def _values(records: Iterable[Record]) -> list[float]:
-    return [value for record in records if (value := step_time_ms(record)) is not None]
+def _started(record: Record) -> datetime:
+    return datetime.fromisoformat(record["started"])
 
 
 def _dataset(key: str, path: Path) -> DatasetFile:

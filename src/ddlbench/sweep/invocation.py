@@ -18,10 +18,12 @@ class Invocation:
     Attributes:
         runs: the ids of the runs that it wants, sorted.
         pid: the id of its process.
+        began: when it wrote this down, in seconds since the epoch.
     """
 
     runs: tuple[str, ...]
     pid: int
+    began: float
 
 
 def announce(path: Path | str, runs: Iterable[str]) -> None:
@@ -31,7 +33,7 @@ def announce(path: Path | str, runs: Iterable[str]) -> None:
         path: the file, which is replaced.
         runs: their ids.
     """
-    write_atomically(path, json.dumps(asdict(Invocation(tuple(sorted(runs)), os.getpid()))))
+    write_atomically(path, json.dumps(asdict(Invocation(tuple(sorted(runs)), os.getpid(), time()))))
 
 
 def invocation(path: Path, run_id: str) -> Invocation:
@@ -47,12 +49,12 @@ def invocation(path: Path, run_id: str) -> Invocation:
     """
     try:
         content = read_json(path)
-        announced = Invocation(tuple(content["runs"]), content["pid"])
+        announced = Invocation(tuple(content["runs"]), content["pid"], float(content["began"]))
     except (OSError, ValueError, KeyError, TypeError):
         announced = None
     if announced and announced.pid == os.getppid() and run_id in announced.runs:
         return announced
-    return Invocation((run_id,), os.getpid())
+    return Invocation((run_id,), os.getpid(), time())
 
 
 def stamp(path: Path | str) -> None:

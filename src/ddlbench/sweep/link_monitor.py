@@ -22,7 +22,9 @@ from ddlbench.plan import Point
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.system.clock import Clock
 
-COST = 1 / 40  # of the time, for checks at most  # of the time, for checks at most  # of the time, for checks at most
+COST = (
+    1 / 40
+)  # of the time, for checks at most  # of the time, for checks at most  # of the time, for checks at most
 
 
 class Drifted(DdlbenchError):

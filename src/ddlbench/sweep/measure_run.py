@@ -57,8 +57,9 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     started = datetime.now(UTC)
     results = Path(plan.settings.results)
     run = plan.run(run_id)
-    inventory = Inventory(plan, run, materials, Store(results / "store"))
     current_invocation = invocation(results / ".invocation.json", run_id)
+    began = datetime.fromtimestamp(current_invocation.began, UTC)
+    inventory = Inventory(plan, run, materials, Store(results / "store"), began)
     if plan.settings.fresh:
         inventory.start_afresh(
             run, stamped(results / ".fresh")

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 
 from ddlbench.plan import Point
 from ddlbench.protocol.messages import Concluded, ModelShape, Trained, TrainingPoint
+from ddlbench.sweep.steps import joined_times_ms
 
-_REPORTED = {  # what members report of their training, and whether it is a time on their host
-    "train_loss": False,
-    "forward_ms": True,
-    "backward_ms": True,
-    "communication_ms": True,
-}
+_TIMES = (
+    "forward_ms",
+    "backward_ms",
+    "communication_ms",
+)  # what members report of a step, means over their steps
 
 
 def training_point(point: Point) -> TrainingPoint:
@@ -45,43 +45,37 @@ def model_shapes(points: Iterable[Point]) -> list[ModelShape]:
     return [ModelShape(model, _shape(shape)) for model, shape in models]
 
 
-def step_times_ms(reports: Iterable[Trained]) -> list[list[float]]:
-    """Collect the step times of each worker.
+def trained(
+    parts: Sequence[Sequence[Trained]], ends: Sequence[Concluded], *, dilation: float, startup_s: float
+) -> dict[str, object]:
+    """Make the part of a record that says what a training took and led to.
 
     Args:
-        reports: of all members; a member reports the times of one worker, of several or of none.
-
-    Returns:
-        A list for each worker, in the order of the reports: the times of its steps in ms.
-    """
-    return [list(times) for report in reports for times in report.step_times_ms]
-
-
-def metrics(
-    reports: Sequence[Trained], ends: Iterable[Concluded], *, dilation: float, startup_s: float
-) -> dict[str, float | None]:
-    """Average what the ranks report of their training.
-
-    Args:
-        reports: of all members, after the last step.
+        parts: the reports of all members, for each part of the steps.
         ends: the members' last replies; at most one has a test.
         dilation: by which times on the hosts are divided.
         startup_s: from the start of the group's first process until its last member was there.
 
     Returns:
-        Means over the ranks that report them (losses; times in ms, as without dilation), the test's loss and accuracy
-        in %, and `startup_s`. None for what no rank reports.
+        The step times in ms (dilated) of each worker, the hashes of the parameters, and the metrics: means over the
+        ranks that report them (times in ms, as without dilation; the loss of the last part), the test's loss and
+        accuracy in %, and `startup_s`; None for what no rank reports.
     """
-    found: dict[str, float | None] = {}
-    for name, is_time in _REPORTED.items():
-        values = [value for report in reports if (value := getattr(report, name)) is not None]
-        found[name] = _mean(values) / (dilation if is_time else 1) if values else None
+    hashes = [end.parameters_sha256 for end in ends if end.parameters_sha256]
     test = next((end.test for end in ends if end.test), None)
     return {
-        **found,
-        "test_loss": test.loss if test else None,
-        "test_accuracy_percent": test.accuracy_percent if test else None,
-        "startup_s": startup_s,
+        "status": "measured",
+        "reason": None,
+        "step_times_ms": joined_times_ms(parts),
+        "metrics": {
+            "train_loss": _mean_of("train_loss", parts[-1:]),
+            **{key: None if (time := _mean_of(key, parts)) is None else time / dilation for key in _TIMES},
+            "test_loss": test.loss if test else None,
+            "test_accuracy_percent": test.accuracy_percent if test else None,
+            "startup_s": startup_s,
+        },
+        "parameters_sha256": hashes,
+        "parameters_identical": len(set(hashes)) == 1,
     }
 
 
@@ -110,5 +104,12 @@ def _shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     return height, width, channels
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _mean_of(key: str, parts: Sequence[Sequence[Trained]]) -> float | None:
+    """The mean of what members report, over members and parts; a longer part counts as much more."""
+    found = [
+        (value, len(next(iter(report.step_times_ms), ())) or 1)
+        for part in parts
+        for report in part
+        if (value := getattr(report, key)) is not None
+    ]
+    return sum(value * steps for value, steps in found) / sum(steps for _, steps in found) if found else None

@@ -1,12 +1,15 @@
-"""The points of a session, measured in rounds until the stop rule asks for no more repetitions."""
+"""The points of a session, measured in rounds until their intervals are narrow, or the time for them is used up."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
+from time import monotonic
 from typing import Protocol
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.measurements.record import Record, step_time_ms
-from ddlbench.measurements.statistics import needs_repetition
+from ddlbench.measurements.record import Record, timed
+from ddlbench.measurements.statistics import Timed
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
 from ddlbench.plan import Point
@@ -14,25 +17,31 @@ from ddlbench.protocol.measure import Measure
 from ddlbench.sweep.link_monitor import link_of
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.session_job import PointToMeasure
+from ddlbench.sweep.stop_rule import doubt, needs_repetition
 
 
 @dataclass
 class PendingPoint:
-    """A point to measure, and the step times (ms) of its repetitions so far.
+    """A point to measure, and its repetitions so far.
 
     Attributes:
         number: among all points of this invocation, from 1.
-        repetitions: the number of the next one, from 0.
-        settled: the stop rule asks for no more.
+        timed: the steps and times of its repetitions.
+        used: the numbers of its repetitions.
+        steps: how many steps each repetition has; None: not known yet.
+        settled: it needs no other repetition.
+        took_s: the wall time of the last repetition.
     """
 
     point: Point
     fingerprint: str
     words: str
     number: int
-    values: list[float]
-    repetitions: int
+    timed: list[Timed]
+    used: set[int]
+    steps: int | None
     settled: bool = False
+    took_s: float = 0.0
 
     @classmethod
     def of(cls, described: PointToMeasure) -> "PendingPoint":
@@ -44,15 +53,20 @@ class PendingPoint:
         Returns:
             The point; it is not settled.
         """
-        point = Point.from_dict(described.point)
         return cls(
-            point,
+            Point.from_dict(described.point),
             described.fingerprint,
             described.words,
             described.number,
-            list(described.values),
-            described.repetitions,
+            list(described.timed),
+            set(described.used),
+            described.steps,
         )
+
+    @property
+    def repetition(self) -> int:
+        """The number of the next repetition: the first that is free, so that all points use the same seeds."""
+        return next(number for number in count() if number not in self.used)
 
     @property
     def link(self) -> Link | Sites | None:
@@ -69,6 +83,9 @@ class Measuring(Protocol):
 
     @property
     def runtime(self) -> str: ...
+
+    def relaunch(self) -> None:
+        """Replace the worker group by a new one."""
 
     def measure(self, pending: PendingPoint) -> Record:
         """Measure one repetition of a point, and keep its record.
@@ -87,16 +104,17 @@ class Measuring(Protocol):
 def measure_in_rounds(
     session: Measuring, pending: list[PendingPoint], measure: Measure, progress: Progress
 ) -> None:
-    """Measure the points in rounds until the stop rule asks for no more repetitions.
+    """Measure the points in rounds: the fewest repetitions of all, then more where the interval is widest.
 
     A round takes the runtimes in random order, with a new group for each, then the links, and on each link its points.
     The order is random so that a slow drift of the machine favours no point. A new group and a new link cost time, so
-    a round begins with the runtime and the link with which the last one ended.
+    a round begins with the runtime and the link with which the last one ended. If `measure.relaunch` says so, each
+    round has a new worker group: then repetitions differ by all that differs between launches.
 
     Args:
         session: measures.
         pending: the points.
-        measure: the stop rule, and the seed of the order.
+        measure: the stop rule, the time for rounds beyond the fewest, and the seed of the order.
         progress: prints each repetition.
 
     Raises:
@@ -104,29 +122,60 @@ def measure_in_rounds(
     """
     order = random.Random(measure.seed)
     last: Link | Sites | None = None
-    while todo := [each for each in pending if not each.settled]:
-        order.shuffle(todo)
-        links = list(dict.fromkeys(each.link for each in todo))
-        links.sort(key=lambda link: link != last)
-        runtimes = list(dict.fromkeys(each.point.runtime for each in todo))
-        runtimes.sort(key=lambda runtime: runtime != session.runtime)
-        for each in sorted(
-            todo, key=lambda each: (runtimes.index(each.point.runtime), links.index(each.link))
-        ):
+    left_s = measure.point_budget_s * len(pending)
+    is_first = True
+    while todo := _next_round(pending, measure, left_s):
+        began_s = monotonic()
+        if measure.relaunch and not is_first:
+            session.relaunch()
+        is_first, is_extra = False, len(todo[0].timed) >= measure.min_repetitions
+        for each in _in_order(todo, order, session.runtime, last):
+            began_each_s = monotonic()
             try:
                 record = session.measure(each)
             except DdlbenchError as error:
-                raise DdlbenchError(f"{each.words}, repetition {each.repetitions + 1}: {error}") from error
-            each.repetitions += 1
-            measured = record["status"] == "measured"
-            if measured:
-                each.values.append(step_time_ms(record) or 0.0)
-            each.settled = not measured or not needs_repetition(each.values, measure)
-            left_here = _repetitions_left(measure.min_repetitions, pending)
-            progress.report(each.number, each.words, record, left_here=left_here)
+                raise DdlbenchError(f"{each.words}, repetition {each.repetition + 1}: {error}") from error
+            each.took_s = monotonic() - began_each_s
+            each.used.add(record["repetition"])
+            if measured := timed(record):
+                each.timed.append(measured)
+            each.settled = measured is None or not needs_repetition(each.point, each.timed, measure)
+            progress.report(each.number, each.words, record, left_here=_repetitions_left(pending, measure))
             last = each.link
+        if is_extra:
+            left_s -= monotonic() - began_s
+    if unresolved := sum(not each.settled for each in pending):
+        progress.print_line(
+            f"{unresolved} of {len(pending)} points have wider intervals than asked for, and the time for more "
+            "repetitions (measure.point_budget_s) is used up"
+        )
 
 
-def _repetitions_left(minimum: int, pending: list[PendingPoint]) -> int:
-    """The least number of repetitions left: up to the minimum, and one for each point whose interval is too wide."""
-    return sum(max(1, minimum - each.repetitions) for each in pending if not each.settled)
+def _next_round(pending: list[PendingPoint], measure: Measure, left_s: float) -> list[PendingPoint]:
+    """The points of the next round: those that lack repetitions; else the widest intervals that there is time for."""
+    needed = [each for each in pending if not each.settled]
+    if lacking := [each for each in needed if len(each.timed) < measure.min_repetitions]:
+        return lacking
+    chosen: list[PendingPoint] = []
+    for each in sorted(needed, key=lambda each: -doubt(each.point, each.timed, measure)):
+        left_s -= each.took_s
+        if left_s > 0:
+            chosen.append(each)
+    return chosen
+
+
+def _in_order(
+    todo: list[PendingPoint], order: random.Random, runtime: str, link: Link | Sites | None
+) -> Iterator[PendingPoint]:
+    """The points of a round by runtimes, links and at random, from the present runtime and link on."""
+    order.shuffle(todo)
+    links = list(dict.fromkeys(each.link for each in todo))
+    links.sort(key=lambda each: each != link)
+    runtimes = list(dict.fromkeys(each.point.runtime for each in todo))
+    runtimes.sort(key=lambda each: each != runtime)
+    yield from sorted(todo, key=lambda each: (runtimes.index(each.point.runtime), links.index(each.link)))
+
+
+def _repetitions_left(pending: list[PendingPoint], measure: Measure) -> int:
+    """The least number of repetitions left: up to the fewest, and one for each point whose interval is too wide."""
+    return sum(max(1, measure.min_repetitions - len(each.timed)) for each in pending if not each.settled)

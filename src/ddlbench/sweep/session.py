@@ -28,9 +28,10 @@ from ddlbench.sweep.attempts import FAILURE, keep
 from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
 from ddlbench.sweep.progress import Progress
-from ddlbench.sweep.repetition import metrics, model_shapes, not_fitting, step_times_ms, training_point
+from ddlbench.sweep.repetition import model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SessionJob
+from ddlbench.sweep.steps import joined_times_ms, planned_steps, train
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry
 
@@ -45,6 +46,7 @@ class Session:
         self.clock = clock
         self.is_connected = False
         self.is_cold = True  # nothing was trained yet by this group
+        self.launched = datetime.now(UTC).isoformat()  # the name of this launch in records
         self._of_telemetry = stack.enter_context(ExitStack())
         self.telemetry = self._watch()
         self.store = Store(job.store)
@@ -77,10 +79,15 @@ class Session:
         if self.is_connected and (restart or not all(each.reconnects for each in self.group.group.ready)):
             self._of_telemetry.close()
             self.group.renew(runtime)
+            self.launched = datetime.now(UTC).isoformat()
             self.is_cold = True
             self.telemetry = self._watch()
         self.group.group.connect(self.models)
         self.is_connected = True
+
+    def relaunch(self) -> None:
+        """Start a new group in the same runtime."""
+        self.connect(restart=True)
 
     def _watch(self) -> RunTelemetry | None:
         """Start sampling the hosts of the current group; None if telemetry is off."""
@@ -98,7 +105,8 @@ class Session:
             "schema": 1,
             "fingerprint": pending.fingerprint,
             "point": pending.point.as_dict(),
-            "repetition": pending.repetitions,
+            "repetition": pending.repetition,
+            "launch": self.launched,
             "run": self.job.group.run,
             "started": started.isoformat(),
             "dilation": self.dilation,
@@ -147,7 +155,6 @@ class Session:
         counts = (each.parameter_count for each in prepared if each.parameter_count is not None)
         return {
             "link": link,
-            "warmup_steps": warmup_steps,
             **self._trained(pending, warmup_steps),
             "parameter_count": next(counts),
         }
@@ -155,42 +162,41 @@ class Session:
     def _prepared(self, pending: PendingPoint) -> list[Prepared]:
         """Send the point to the workers; each tries one step alone."""
         began = monotonic()
-        seed = pending.point.seed + pending.repetitions
+        seed = pending.point.seed + pending.repetition
         prepared = self.group.group.prepare(training_point(pending.point), seed)
         if all(reply.fits for reply in prepared):
             self.clock.steps_s += monotonic() - began
         return prepared
 
     def _trained(self, pending: PendingPoint, warmup_steps: int) -> dict[str, object]:
-        group = self.group.group
+        """Train as many steps as each repetition of the point has; the first time, find out how many that is."""
+        group, measure = self.group.group, self.job.measure
         began = monotonic()
         if warmup_steps:
             group.train(warmup_steps)
-        total = self._training_steps(pending.point)
+        whole = self._training_steps(pending.point)
+        if whole is None and pending.steps is None:
+            pending.steps, pilot_steps = planned_steps(group, measure)
+            warmup_steps += pilot_steps
+        steps = whole or pending.steps or 1
         if self.telemetry:
-            self.telemetry.begin(point_id(pending.point), pending.repetitions)
-        reports = group.train(total or 1, from_fresh=True)
-        times_ms = step_times_ms(reports)
-        if total is None and (more := self._affordable_steps(max(first for first, *_ in times_ms)) - 1) > 0:
-            reports = group.train(more)
-            times_ms = [first + later for first, later in zip(times_ms, step_times_ms(reports), strict=True)]
-        sampled = self.telemetry.end(len(times_ms[0])) if self.telemetry else None
+            self.telemetry.begin(point_id(pending.point), pending.repetition)
+        parts = train(group, steps, budget_s=None if whole else measure.step_budget_s)
+        sampled = self.telemetry.end(len(joined_times_ms(parts)[0])) if self.telemetry else None
         self.clock.steps_s += monotonic() - began
         ends = group.conclude(evaluate=pending.point.epochs > 0)
-        hashes = [end.parameters_sha256 for end in ends if end.parameters_sha256]
-        if len(set(hashes)) > 1 and self.job.synchronous:
+        found = trained(parts, ends, dilation=self.dilation, startup_s=self.group.startup_s)
+        if self.job.synchronous and not found["parameters_identical"]:
             raise DdlbenchError(
-                f"{pending.words}: the ranks' parameters differ after synchronous training: {hashes}"
+                f"{pending.words}: the ranks' parameters differ after synchronous training: "
+                f"{found['parameters_sha256']}"
             )
         return {
-            "status": "measured",
-            "reason": None,
+            **found,
+            "warmup_steps": warmup_steps,
+            "planned_steps": steps,
             "synchronous": self.job.synchronous,
-            "step_times_ms": times_ms,
             "telemetry": sampled and asdict(sampled),
-            "metrics": metrics(reports, ends, dilation=self.dilation, startup_s=self.group.startup_s),
-            "parameters_sha256": hashes,
-            "parameters_identical": len(set(hashes)) == 1,
         }
 
     def _gpus(self) -> dict[str, object]:
@@ -213,14 +219,15 @@ class Session:
         return not_fitting(f"does not fit into {what} on {', '.join(hosts)}")
 
     def _make(self, link: Link | Sites | None) -> tuple[dict[str, object] | None, bool]:
-        """Shape and verify the hosts' link; return its part of the record (None: not emulated), and whether it is new."""
+        """Shape and check the hosts' link; return its part of the record (None: not emulated) and whether it is new."""
         if self.star is None or self.links is None or link is None:
             return None, False
         is_new = link != self.links.made
         if is_new and self.links.made is not None and self.links.made.is_lossy:
-            self.connect()  # TCP remembers the loss, and old connections would be slow for minutes  # TCP remembers the loss, and old connections would be slow for minutes
+            self.connect()  # TCP remembers the loss, and old connections would be slow for minutes
         return {
             "asked": link.as_dict(),
+            "is_lossy": link.is_lossy,
             "measured": self.links.make(link),
             "rechecked": None,
             "backend": self.star.backend.name,
@@ -237,7 +244,7 @@ class Session:
             for when_s, path in self.kept:
                 if when_s > self.links.right_at_s:
                     self.store.withdraw(path, "a link has drifted before it was checked again")
-            raise  # not repeated: the check waited for a busy moment to pass, so a person must find the cause  # not repeated: the check waited for a busy moment to pass, so a person must find the cause
+            raise  # not repeated: the check waited for a busy moment to pass, so a person must find the cause
 
     def _training_steps(self, point: Point) -> int | None:
         """The steps of a whole training; None if only times are measured."""
@@ -245,11 +252,6 @@ class Session:
             return None
         images = self.job.datasets[point.dataset_key].train_images
         return point.epochs * (point.steps_per_epoch or ceil(images / point.batch_size))
-
-    def _affordable_steps(self, step_ms: float) -> int:
-        """As many steps as fit into the budget, within the configured bounds."""
-        measure = self.job.measure
-        return max(measure.min_steps, min(measure.max_steps, int(measure.step_budget_s * 1000 / step_ms)))
 
 
 def run(job: SessionJob) -> None:

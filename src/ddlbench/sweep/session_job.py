@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ddlbench.launch.group_job import GroupJob
+from ddlbench.measurements.statistics import Timed
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.tolerances import Tolerances
 
@@ -17,16 +18,18 @@ class PointToMeasure:
         fingerprint: under which its measurements are kept.
         words: the point for a person.
         number: among all points of this invocation, from 1.
-        values: the step times that its repetitions gave so far.
-        repetitions: the number of the next one.
+        timed: the steps and times of its repetitions so far.
+        used: the numbers of its repetitions; with a number goes a seed.
+        steps: how many steps each of its repetitions has; None: it has none yet.
     """
 
     point: Mapping[str, object]
     fingerprint: str
     words: str
     number: int
-    values: Sequence[float]
-    repetitions: int
+    timed: Sequence[Timed]
+    used: Sequence[int]
+    steps: int | None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,175 @@
+"""How often the intervals that are called 95 % hold the truth: simulated repetitions, ended by our own stop rule.
+
+Each case is a kind of steps with parameters drawn from a seed, so that no constant was chosen by it. Steps are drawn
+until the stop rule of config/config.yaml ends a point; a case holds the truth if its mean step lies in the interval.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from benchmarks.common import ROOT, options, row, save
+from ddlbench.measurements.statistics import Timed, median_interval, needs_repetition, pooled
+from ddlbench.plan import Plan, Point, load
+from ddlbench.protocol.measure import StopRule
+from ddlbench.sweep import stop_rule
+
+AT_LEAST_PERCENT = 93.0
+CASES = 12  # of each kind
+_RTO_MS = 200.0  # Linux' least retransmission time-out
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of steps with its parameters.
+
+    Attributes:
+        kind: what differs between steps or repetitions.
+        draw: the times of the steps of one repetition, in ms.
+        mean_ms: the true mean of a step.
+        steps: of a repetition.
+        is_lossy: it stands for a link that loses packets.
+    """
+
+    kind: str
+    draw: Callable[[Generator], NDArray[numpy.float64]]
+    mean_ms: float
+    steps: int
+    is_lossy: bool = False
+
+
+def main(arguments: Sequence[str]) -> None:
+    asked = options(__doc__, arguments, trials=2000, seed=20)
+    plan = load(ROOT / "config/config.yaml", ROOT)
+    rows, details = [], {}
+    for kind, of_kind in coverage(plan, asked.trials, asked.seed).items():
+        percent = 100 * sum(of_kind) / len(of_kind)
+        details[kind] = {"percent": percent, "cases": [100 * each for each in of_kind]}
+        rows.append(
+            row(
+                f"coverage of 95 % intervals, {kind}",
+                at_least=f"{AT_LEAST_PERCENT:g} %",
+                measured=f"{percent:.1f} %; cases {100 * min(of_kind):.1f} to {100 * max(of_kind):.1f} %",
+                peer=f"the true mean or median; {len(of_kind)} cases drawn, {asked.trials} points of each",
+                met=percent >= AT_LEAST_PERCENT,
+            )
+        )
+    save("coverage", rows, {"trials": asked.trials, "seed": asked.seed, "kinds": details})
+
+
+def coverage(plan: Plan, trials: int, seed: int) -> dict[str, list[float]]:
+    """For each kind the share of intervals that hold the truth, case by case."""
+    random = numpy.random.default_rng(seed)
+    found: dict[str, list[float]] = {}
+    for case in cases(random):
+        held = sum(_holds(case, plan, random) for _ in range(trials))
+        found.setdefault(case.kind, []).append(held / trials)
+    for spread in random.uniform(0.01, 0.1, CASES):
+        held = sum(_median_holds(spread, plan.settings.probes.measure, random) for _ in range(trials))
+        found.setdefault("medians of probes", []).append(held / trials)
+    return found
+
+
+def cases(random: Generator) -> Iterator[Case]:
+    """Draw the parameters of each kind."""
+    for _ in range(CASES):
+        steps = int(numpy.exp(random.uniform(numpy.log(6), numpy.log(50))))
+        spread, skew = random.uniform(0.02, 0.2), random.uniform(0.1, 0.6)
+        yield Case("normal", _normal(spread, steps), 100, steps)
+        yield Case("log-normal", _log_normal(skew, steps), 100 * numpy.exp(skew**2 / 2), steps)
+        kept = random.uniform(0.3, 0.9)
+        yield Case(
+            "steps that depend on each other",
+            _dependent(skew / 2, kept, steps),
+            100 * numpy.exp(skew**2 / 8),
+            steps,
+        )
+        between = random.uniform(0.02, 0.12)
+        yield Case("launches that differ", _launches(between, spread, steps), 100, steps)
+        timeouts, again = random.uniform(0.2, 2.0), random.uniform(0.02, 0.2)
+        base_ms = random.uniform(20, 200)
+        mean_ms = base_ms + timeouts * _RTO_MS * (1 - again) / (1 - 2 * again)
+        yield Case(
+            "retransmission time-outs", _timeouts(base_ms, timeouts, again, steps), mean_ms, steps, True
+        )
+
+
+def _normal(spread: float, steps: int) -> Callable[[Generator], NDArray[numpy.float64]]:
+    return lambda random: 100 * numpy.maximum(0.01, 1 + spread * random.standard_normal(steps))
+
+
+def _log_normal(sigma: float, steps: int) -> Callable[[Generator], NDArray[numpy.float64]]:
+    return lambda random: 100 * numpy.exp(sigma * random.standard_normal(steps))
+
+
+def _dependent(sigma: float, kept: float, steps: int) -> Callable[[Generator], NDArray[numpy.float64]]:
+    """The logarithm of a step keeps a share of the last one's (an autoregressive process of order 1)."""
+
+    def draw(random: Generator) -> NDArray[numpy.float64]:
+        noise = random.standard_normal(steps)
+        state = numpy.empty(steps)
+        state[0] = noise[0]
+        for i in range(1, steps):
+            state[i] = kept * state[i - 1] + numpy.sqrt(1 - kept**2) * noise[i]
+        return 100 * numpy.exp(sigma * state)
+
+    return draw
+
+
+def _launches(between: float, within: float, steps: int) -> Callable[[Generator], NDArray[numpy.float64]]:
+    """Each repetition is a launch of its own, with a factor of its own."""
+    return lambda random: (
+        100 * (1 + between * random.standard_normal()) * (1 + within * random.standard_normal(steps))
+    )
+
+
+def _timeouts(
+    base_ms: float, rate: float, again: float, steps: int
+) -> Callable[[Generator], NDArray[numpy.float64]]:
+    """A step waits for so many time-outs on average; each doubles while the packet gets lost again (RFC 6298)."""
+
+    def draw(random: Generator) -> NDArray[numpy.float64]:
+        counts = random.poisson(rate, steps)
+        waits = _RTO_MS * 2.0 ** (random.geometric(1 - again, counts.sum()) - 1)
+        return base_ms + numpy.bincount(numpy.repeat(numpy.arange(steps), counts), waits, minlength=steps)
+
+    return draw
+
+
+def _holds(case: Case, plan: Plan, random: Generator) -> bool:
+    """Whether the interval that the stop rule ends with holds the true mean."""
+    measure, point = plan.settings.measure, _point(plan, case.is_lossy)
+    repetitions: list[Timed] = []
+    while stop_rule.needs_repetition(point, repetitions, measure):
+        times = case.draw(random)
+        repetitions.append(Timed(float(times.sum()), len(times)))
+    _, low, high = pooled(repetitions)
+    return low is not None and high is not None and low <= case.mean_ms <= high
+
+
+def _median_holds(spread: float, rule: StopRule, random: Generator) -> bool:
+    """Whether the interval of a median of log-normal values holds the true one, which is 1."""
+    values: list[float] = []
+    while needs_repetition(values, rule):
+        values.append(float(numpy.exp(spread * random.standard_normal())))
+    _, low, high = median_interval(values)
+    return low is not None and high is not None and low <= 1 <= high
+
+
+def _point(plan: Plan, is_lossy: bool, _points: dict[bool, Point] = {}) -> Point:  # noqa: B006
+    """Any point of the plan that is timed only, with a link that loses packets or does not."""
+    if is_lossy not in _points:
+        points = (point for run in plan.runs for point in run.points)
+        found = next(point for point in points if point.bandwidth_mbit and point.epochs == 0)
+        _points[is_lossy] = replace(found, loss_percent=5.0 if is_lossy else 0.0)
+    return _points[is_lossy]
+
+
+if __name__ == "__main__":
+    arguments: list[Any] = sys.argv[1:]
+    main(arguments)

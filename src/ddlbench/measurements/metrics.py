@@ -1,0 +1,114 @@
+"""The columns of tables: what follows from the time of a step, and what each repetition reports by itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ddlbench.measurements.record import Record, timed
+from ddlbench.measurements.statistics import Estimate, median_interval, pooled
+
+Report = Mapping[str, Any]
+
+
+class OfStepTime(NamedTuple):
+    """A column that follows from the time of a step, which all repetitions give together.
+
+    Attributes:
+        unit: of the column.
+        derive: its value for a time of a step in ms, a global batch size in images and the `report` of the grid; None
+            if the report does not define it.
+    """
+
+    unit: str
+    derive: Callable[[float, int, Report], float | None]
+
+
+class OfRepetition(NamedTuple):
+    """A column that each repetition has a value of; tables have the median.
+
+    Attributes:
+        unit: empty for a pure number.
+        read: takes the value from a record; None if it has none.
+    """
+
+    unit: str
+    read: Callable[[Record], float | None]
+
+
+def estimate(metric: OfStepTime | OfRepetition, records: Sequence[Record], report: Report) -> Estimate | None:
+    """Estimate a column from the repetitions of a point.
+
+    Args:
+        metric: one of METRICS.
+        records: of one point, all measured; of a table with a row for each epoch, their parts of one epoch.
+        report: of the grid.
+
+    Returns:
+        The value with its bounds; None if no repetition has it, or the report does not define it.
+    """
+    if isinstance(metric, OfRepetition):
+        values = [value for record in records if (value := metric.read(record)) is not None]
+        return median_interval(values) if values else None
+    times = [each for record in records if (each := timed(record))]
+    if not times:
+        return None
+    batch_size = records[0]["point"]["batch_size"]
+    value, *bounds = (
+        None if time_ms is None else metric.derive(time_ms, batch_size, report) for time_ms in pooled(times)
+    )
+    if value is None:
+        return None
+    low, high = bounds
+    return (
+        Estimate(value, low, high) if low is None or high is None else Estimate(value, *sorted((low, high)))
+    )
+
+
+def _epoch_time_s(step_ms: float, batch_size: int, report: Report) -> float | None:
+    """The time of as many steps, or as many images, as the report says an epoch has."""
+    steps = report.get("epoch_steps")
+    if steps is None and report.get("epoch_images") is not None:
+        steps = report["epoch_images"] / batch_size
+    return None if steps is None else step_ms * steps / 1000
+
+
+def _training_time_s(step_ms: float, batch_size: int, report: Report) -> float | None:
+    """The time of as many epochs as the report says a training has."""
+    epoch_s = _epoch_time_s(step_ms, batch_size, report)
+    return None if epoch_s is None or report.get("epochs") is None else epoch_s * report["epochs"]
+
+
+def _reported(key: str) -> Callable[[Record], float | None]:
+    return lambda record: record["metrics"].get(key)
+
+
+def _link(key: str) -> Callable[[Record], float | None]:
+    return lambda record: ((record.get("link") or {}).get("measured") or {}).get(key)
+
+
+def _of_busiest_host(key: str) -> Callable[[Record], float | None]:
+    """The largest value of all hosts: the parameter server's, or that of any host of a ring."""
+    return lambda record: max(
+        (host[key] for host in ((record.get("telemetry") or {}).get("hosts") or {}).values()), default=None
+    )
+
+
+METRICS: dict[str, OfStepTime | OfRepetition] = {
+    "step_time_ms": OfStepTime("ms", lambda step_ms, batch_size, report: step_ms),
+    "images_per_second": OfStepTime(
+        "images/s", lambda step_ms, batch_size, report: 1000 * batch_size / step_ms
+    ),
+    "epoch_time_s": OfStepTime("s", _epoch_time_s),
+    "training_time_s": OfStepTime("s", _training_time_s),
+    "train_loss": OfRepetition("", _reported("train_loss")),
+    "test_loss": OfRepetition("", _reported("test_loss")),
+    "test_accuracy_percent": OfRepetition("%", _reported("test_accuracy_percent")),
+    "forward_ms": OfRepetition("ms", _reported("forward_ms")),
+    "backward_ms": OfRepetition("ms", _reported("backward_ms")),
+    "communication_ms": OfRepetition("ms", _reported("communication_ms")),
+    "startup_s": OfRepetition("s", _reported("startup_s")),
+    "link_rate_mbit": OfRepetition("Mbit/s", _link("rate_mbit")),
+    "link_rtt_ms": OfRepetition("ms", _link("rtt_ms")),
+    "link_loss_percent": OfRepetition("%", _link("loss_percent")),
+    "sent_bytes_per_step": OfRepetition("bytes", _of_busiest_host("sent_bytes_per_step")),
+    "received_bytes_per_step": OfRepetition("bytes", _of_busiest_host("received_bytes_per_step")),
+}

@@ -1,0 +1,100 @@
+"""Rounds of repetitions: the fewest of all points, then more where the interval is widest, while there is time."""
+
+from dataclasses import replace
+
+import pytest
+
+from ddlbench.measurements.statistics import Timed
+from ddlbench.plan import load
+from ddlbench.sweep import rounds
+from ddlbench.sweep.progress import Progress
+from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
+from tests.support.repository import REPOSITORY
+
+PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
+MEASURE = replace(PLAN.settings.measure, min_repetitions=5, max_repetitions=12, point_budget_s=10.0)
+TIMED_ONLY = next(
+    point for run in PLAN.runs for point in run.points if point.bandwidth_mbit and point.epochs == 0
+)
+
+
+class Simulated:
+    """Measures points whose steps have a given spread; a repetition takes a second of a clock that it moves."""
+
+    runtime = "bare"
+
+    def __init__(self, spreads, monkeypatch):
+        self.spreads = spreads
+        self.now_s = 0.0
+        self.order = []
+        monkeypatch.setattr(rounds, "monotonic", lambda: self.now_s)
+
+    def relaunch(self):
+        self.order.append("relaunch")
+
+    def measure(self, pending):
+        self.now_s += 1.0
+        self.order.append(pending.words)
+        step_ms = 100 + self.spreads[pending.words] * (-1) ** pending.repetition
+        return {
+            "status": "measured",
+            "repetition": pending.repetition,
+            "step_times_ms": [[step_ms]],
+            "dilation": 1,
+        }
+
+
+def pending(words, point=TIMED_ONLY, used=()):
+    return PendingPoint(point, words, words, 1, [Timed(100.0, 1) for _ in used], set(used), 3)
+
+
+def measured(monkeypatch, spreads, points=None, **changes):
+    session = Simulated(spreads, monkeypatch)
+    points = points or [pending(words) for words in spreads]
+    measure_in_rounds(session, points, replace(MEASURE, **changes), Progress(len(points), 0))
+    return session, points
+
+
+def test_a_point_whose_interval_is_narrow_has_the_fewest_repetitions(monkeypatch):
+    session, _ = measured(monkeypatch, {"steady": 0.1, "wild": 60.0})
+    assert session.order.count("steady") == 5
+    assert session.order.count("wild") == 12
+
+
+def test_time_goes_to_the_widest_interval_first_and_ends(monkeypatch):
+    session, points = measured(monkeypatch, {"wild": 60.0, "wilder": 90.0}, point_budget_s=2)
+    extra = [words for words in session.order if words != "relaunch"][10:]
+    assert sorted(extra[:2]) == ["wild", "wilder"]
+    assert extra[2:] == ["wilder"]
+    assert [each.settled for each in points] == [False, False]
+
+
+def test_without_time_there_are_the_fewest_repetitions_of_all(monkeypatch):
+    session, _ = measured(monkeypatch, {"steady": 0.1, "wild": 60.0}, point_budget_s=0)
+    assert [session.order.count(words) for words in ("steady", "wild")] == [5, 5]
+
+
+def test_what_stays_unresolved_is_said(monkeypatch, capsys):
+    measured(monkeypatch, {"wild": 60.0}, point_budget_s=0)
+    assert "1 of 1 points have wider intervals than asked for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("relaunch", "launches"), [(True, 4), (False, 0)])
+def test_each_round_has_a_new_worker_group_if_that_is_asked_for(monkeypatch, relaunch, launches):
+    session, _ = measured(monkeypatch, {"steady": 0.1}, relaunch=relaunch)
+    assert session.order.count("relaunch") == launches
+
+
+def test_a_point_on_a_lossy_link_may_have_a_wider_interval(monkeypatch):
+    lossy = replace(TIMED_ONLY, loss_percent=1.0)
+    points = [pending("clean"), pending("lossy", lossy)]
+    session, _ = measured(monkeypatch, {"clean": 15.0, "lossy": 15.0}, points, point_budget_s=100)
+    assert session.order.count("clean") > session.order.count("lossy") == 5
+
+
+def test_trainings_to_an_accuracy_have_the_same_seeds_at_every_point(monkeypatch):
+    trained = replace(TIMED_ONLY, epochs=2)
+    points = [pending("steady", trained), pending("wild", trained, used=[0, 2])]
+    measured(monkeypatch, {"steady": 0.1, "wild": 60.0}, points)
+    assert points[0].used == {0, 1, 2, 3, 4}
+    assert points[1].used == {0, 1, 2, 3, 4}  # where repetition 1 was withdrawn before
