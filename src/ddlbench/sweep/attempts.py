@@ -1,10 +1,10 @@
-"""The attempts at a run: when each began, in which job of SLURM's, and how it ended, also where nobody could say so.
+"""The attempts at a run: when each began, in which SLURM job, and how it ended, also after SIGKILL or a lost node.
 
-An attempt is written down as open before it begins. Who finds an open one later knows that it was cut short: by
-SIGKILL, a time limit, a lost node. What it had measured is in the store, and the next attempt goes on from there.
+An attempt is written down as open before it begins. If the next attempt finds it still open, it was cut short: by
+SIGKILL, a time limit, a lost node. Its measurements are in the store, and the next attempt continues from there.
 
-The last attempt that is written down is the only one that may store anything. SLURM may have given one up whose driver
-goes on, as where a node's slurmd alone has died, and have started its job again elsewhere.
+Only the last attempt in the file may store records. SLURM can give up a job whose driver still runs (for example if
+only a node's slurmd has died) and start the job again on other nodes.
 """
 
 import json
@@ -22,8 +22,8 @@ from ddlbench.files import write_atomically
 from ddlbench.measurements.store import Store
 
 FILE = "attempts.json"
-FAILURE = "failure.txt"  # why a session ended, also where nobody sees what it prints
-_OUT_OF_TIME = "TIMEOUT"  # SLURM's word for it
+FAILURE = "failure.txt"  # why a session ended, also if its output is not shown
+_OUT_OF_TIME = "TIMEOUT"  # the state of a job that reached its time limit
 _TAKEN_AWAY = (
     _OUT_OF_TIME,
     "CANCELLED",
@@ -31,29 +31,40 @@ _TAKEN_AWAY = (
     "NODE_FAIL",
     "BOOT_FAIL",
     "DEADLINE",
-)  # where it ended a job itself
+)  # the states of a job that SLURM ended itself
 
 Attempt = dict[str, Any]
 
 
 class Superseded(DdlbenchError):
-    """Another attempt at the run has begun since; this one must store nothing any more."""
+    """A later attempt at the run has begun; this one must not store anything any more."""
 
 
 @contextmanager
 def attempt(
     folder: Path, say: Callable[[str], None], *, has_measured: Callable[[datetime], bool]
 ) -> Iterator[str]:
-    """Write down, in a run's folder of logs, that the `with` is an attempt at it; tell of one that was cut short.
+    """Note the `with` block as an attempt at a run, and report the last attempt if it was cut short.
 
-    has_measured: whether anything of the run is kept that was measured since a moment. Gives the attempt's id, for
-    `keep`. Raises DdlbenchError where the time that there is was too short for the last attempt already.
+    The entry is written before the block begins, and again when it ends, with the text of our error or `done`.
+
+    Args:
+        folder: the run's folder of logs; its parent has the study's name.
+        say: prints one line for the user.
+        has_measured: whether the store has a measurement of this run that began at this moment or later.
+
+    Yields:
+        The id of the attempt, for `keep` and `check_current`.
+
+    Raises:
+        DdlbenchError: the time limit of the SLURM job is not longer than one that ended the last attempt before its
+            first measurement.
     """
     attempts = attempts_in(folder)
     job = os.environ.get("SLURM_JOB_ID")
     if attempts and (how := _cut_short(attempts[-1], job)):
         attempts[-1]["how"] = how
-        _write(folder, attempts)  # SLURM forgets
+        _write(folder, attempts)  # SLURM keeps the states of ended jobs for some time only
         say(f"the last attempt was cut short: {how}; what it had measured is kept")
     minutes = minutes_left(job) if job else None
     if attempts and minutes:
@@ -81,9 +92,22 @@ def attempt(
 
 
 def keep(record: Mapping[str, Any], store: Store, folder: Path, attempt_id: str) -> Path:
-    """Add a record to the store; returns its file. Raises Superseded where another attempt at the run has begun.
+    """Add a record to the store, unless a later attempt at the run has begun.
 
-    Whoever begins looks into the store then: it finds what was kept before, and what was kept after is withdrawn.
+    A later attempt reads the store when it begins. So a record counts only if it was stored before that moment.
+
+    Args:
+        record: one repetition, not sealed yet.
+        store: where it goes.
+        folder: the run's folder of logs.
+        attempt_id: the attempt that measured the record, as `attempt` yields it.
+
+    Returns:
+        The record's file.
+
+    Raises:
+        Superseded: a later attempt has begun. If it began while the record was stored, the record is withdrawn.
+        DdlbenchError: the record cannot be written, for example if the disk is full.
     """
     check_current(folder, attempt_id)
     path = store.add(record)
@@ -96,16 +120,30 @@ def keep(record: Mapping[str, Any], store: Store, folder: Path, attempt_id: str)
 
 
 def check_current(folder: Path, attempt_id: str) -> None:
-    """Raise Superseded where another attempt at the run has begun since that one."""
+    """Check that an attempt is still the last one.
+
+    Args:
+        folder: the run's folder of logs.
+        attempt_id: the attempt, as `attempt` yields it.
+
+    Raises:
+        Superseded: a later attempt at the run has begun.
+    """
     if since := _since(folder, attempt_id):
         job = f" in SLURM's job {since['slurm_job']}" if since["slurm_job"] else ""
         raise Superseded(f"another attempt at this run has begun{job}, at {since['began']}; this one ends")
 
 
 def attempts_in(folder: Path) -> list[Attempt]:
-    """The attempts at a run so far: id, began, slurm_job, minutes (that it had; None: no limit), ended, and how.
+    """Read the attempts at a run.
 
-    `how` is None for one that goes on or was cut short.
+    Args:
+        folder: the run's folder of logs.
+
+    Returns:
+        A dictionary for each attempt, oldest first; empty if none was made or the file cannot be read. Keys: `id`;
+        `began` and `ended` (ISO 8601, UTC); `slurm_job`; `minutes` of its time limit (None: no limit); `how` it ended.
+        `ended` and `how` are None while it goes on, and after it was cut short; the next attempt then fills in `how`.
     """
     try:
         found: list[Attempt] = json.loads((folder / FILE).read_text())
@@ -115,7 +153,7 @@ def attempts_in(folder: Path) -> list[Attempt]:
 
 
 def _since(folder: Path, attempt_id: str) -> Attempt | None:
-    """The last attempt, where it is another one."""
+    """The last attempt, if it is another one than `attempt_id`."""
     attempts = attempts_in(folder)
     return attempts[-1] if attempts and attempts[-1]["id"] != attempt_id else None
 
@@ -123,9 +161,10 @@ def _since(folder: Path, attempt_id: str) -> Attempt | None:
 def _refuse_what_was_too_short(
     minutes: int, attempts: list[Attempt], has_measured: Callable[[datetime], bool], *, study: str
 ) -> None:
-    """Raise DdlbenchError where the last attempt had as many minutes, and they were over before it measured anything.
+    """Raise DdlbenchError if this attempt would fail like the last one.
 
-    So would be these: they are left to others.
+    That is so if the last one reached its time limit before its first measurement, and this limit is not longer. An
+    attempt that fails at once leaves the time to other jobs.
     """
     last = attempts[-1]
     had = last.get("minutes") or 0
@@ -138,9 +177,10 @@ def _refuse_what_was_too_short(
 
 
 def _cut_short(last: Attempt, now: str | None) -> str | None:
-    """How the last attempt was cut short, where it was and that is not written down yet; now: the job that begins.
+    """Say how the last attempt was cut short; None if it was not, or if that is written down already.
 
-    SLURM ends workers first, and their driver may see them go and have its own word for that: why is SLURM's to say.
+    SLURM ends the workers first. Their driver may then report lost workers, but the reason is what SLURM says of the
+    job. `now` is the SLURM job that begins.
     """
     seen, job = last["how"], last["slurm_job"]
     if job is None:

@@ -1,10 +1,10 @@
-"""What becomes of a training in the middle of which members of its worker group are killed.
+"""Train while members of the worker group are killed, and see what happens to the others.
 
 python -m ddlbench.sweep.faults JOB.json ANSWER.json        (the first process of a sandbox)
 
-This works with the group of any framework. All members train some steps and report them. Then they get the command to
-train the rest, and in the middle of its first step members are killed. Time is dilated for the frameworks' time-outs
-too.
+This works with the worker group of any framework. All members train some steps and report them. Then they get the
+command to train the rest, and members are killed in the middle of its first step. The frameworks' time-outs are
+dilated too.
 """
 
 import sys
@@ -39,8 +39,8 @@ from ddlbench.system.clock import Clock
 from ddlbench.system.processes import die_with_parent
 
 SERVER = "server"
-_PATIENCE = 1.5  # time-outs until silent members count as hung
-_SLOWER = 3.0  # as the steps before, survivors' steps may be
+_PATIENCE = 1.5  # members that are silent for so many time-outs count as hung
+_SLOWER = 3.0  # survivors' steps may take so many times as long as the steps before
 _WHEN = ("at_step", "steps", "timeout_s")
 
 
@@ -50,8 +50,8 @@ class FaultJob:
 
     Attributes:
         point: of the plan, as `Point.as_dict` gives it.
-        kill: how many workers, or `server`.
-        at_step: after which.
+        kill: how many workers are killed, or `server`.
+        at_step: the number of steps that are trained before.
         steps: of the whole training.
     """
 
@@ -65,13 +65,13 @@ class FaultJob:
 
 @dataclass(frozen=True)
 class FaultsFound:
-    """What became of it.
+    """What happened in one training.
 
     Attributes:
         made: how the link was made, and what it was measured to be.
         killed: ranks.
-        fates: of all ranks, in the dilated time of the hosts.
-        tested: what the survivors had learnt, if they went on.
+        fates: of all ranks; times are dilated, as on the hosts.
+        tested: test of the survivors' parameters; None if they did not go on.
     """
 
     made: Mapping[str, object]
@@ -92,10 +92,10 @@ def write_faults(
 
     Args:
         plan: all settings.
-        fault: the training, and whom to kill.
-        output: the table.
-        materials: data sets and environments; none if the point cannot be measured at all.
-        logs: a folder, in which each training gets a folder.
+        fault: the training, and which members to kill.
+        output: the table, as CSV.
+        materials: data sets and environments; empty if the point cannot be measured at all.
+        logs: a folder; each training gets a folder in it.
 
     Raises:
         DdlbenchError: a training failed before a member was killed.
@@ -142,7 +142,7 @@ def _row(
     logs: Path,
     conditions: Mapping[str, Any],
 ) -> faults.Row:
-    """Run one training in a sandbox; returns its row, in times as they would be without dilation."""
+    """Run one training in a sandbox; return its row, with times as they would be without dilation."""
     placed = placement(plan, fault.run)
     case_logs = logs / str(whom)
     environments, _ = materials.described()
@@ -176,14 +176,31 @@ def _row(
 
 
 def in_words(whom: int | str) -> str:
-    """Whom a training loses."""
+    """Describe the members that a training loses.
+
+    Args:
+        whom: how many workers, or `server`.
+
+    Returns:
+        `the server`, `nobody`, `1 worker`, `2 workers`, ...
+    """
     if whom == SERVER:
         return "the server"
     return {0: "nobody", 1: "1 worker"}.get(int(whom), f"{whom} workers")
 
 
 def victims(group: Sequence[Member], whom: int | str) -> list[int]:
-    """The ranks of whom to kill: of workers the last ones, as the first one tests what is learnt."""
+    """Choose the members to kill.
+
+    Workers are taken from the end, because the first worker tests the trained parameters.
+
+    Args:
+        group: all members, by rank.
+        whom: how many workers, or `server`.
+
+    Returns:
+        Their ranks, ascending. Empty for `server` if the group has no server.
+    """
     if whom == SERVER:
         return [rank for rank, member in enumerate(group) if member.role in HOLDING]
     workers = [rank for rank, member in enumerate(group) if member.role == WORKER]
@@ -191,7 +208,17 @@ def victims(group: Sequence[Member], whom: int | str) -> list[int]:
 
 
 def run(job: FaultJob) -> FaultsFound:
-    """Train, kill, and see what becomes of the others."""
+    """Train, kill members in the middle of a step, and see what happens to the others.
+
+    Args:
+        job: the training. A rank counts as hung after `_PATIENCE` of the framework's time-outs.
+
+    Returns:
+        What happened to every rank. If all survivors trained to the end, their parameters are tested.
+
+    Raises:
+        DdlbenchError: the model does not fit into memory, or the training failed before a member was killed.
+    """
     timeout_s = job.group.framework_timeout_s or 0.0
     rest = job.steps - job.at_step
     with launched(job.group) as on_hosts:
@@ -219,7 +246,7 @@ def _outcome(fate: Fate) -> faults.Fate:
 
 
 def _begin(on_hosts: GroupOnHosts, job: FaultJob) -> dict[str, object]:
-    """Connect the workers over open links, then make the link and hand them the point; how it was made."""
+    """Connect the workers over open links, make the link and send them the point; return how the link was made."""
     point, star = Point.from_dict(job.point), on_hosts.hosts.star
     training = training_point(point)
     on_hosts.group.connect([ModelShape(*training.key)])

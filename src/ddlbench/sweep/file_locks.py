@@ -1,7 +1,7 @@
 """Kernel locks on the files that a call of Snakemake reads and writes. They end with the process that holds them.
 
-Snakemake's own locks are files, which stay when it is killed. These are ranges of bytes of one file, a byte for each
-name, so that the kernel releases them however the process ends, also between the nodes of a shared file system.
+Snakemake's own locks are files, which remain when Snakemake is killed. These are byte ranges of one file, one byte for
+each name. The kernel releases them however the process ends, also between the nodes of a shared file system.
 """
 
 import errno
@@ -24,9 +24,11 @@ _EVERYTHING = 0  # as a length: to the end of any file
 def hold(writes: Iterable[str], reads: Iterable[str], file: Path = FILE) -> int:
     """Lock files by their names until this process ends.
 
+    On a file system without locks a warning is printed, and nothing is locked.
+
     Args:
-        writes: what nobody else may write or read meanwhile.
-        reads: what nobody else may write meanwhile.
+        writes: files that no other process may write or read meanwhile.
+        reads: files that no other process may write meanwhile.
         file: the file whose bytes stand for names. No other code of this process may open it.
 
     Returns:
@@ -50,7 +52,14 @@ def hold(writes: Iterable[str], reads: Iterable[str], file: Path = FILE) -> int:
 
 
 def holder(file: Path = FILE) -> int | None:
-    """Return the id of a process that holds any lock on `file`, or None. This process must not hold one itself."""
+    """Find a process that holds a lock. This process must not hold one itself.
+
+    Args:
+        file: the file whose bytes stand for names, as of `hold`.
+
+    Returns:
+        The id of a process that holds any lock on `file`; None if there is none, or no such file.
+    """
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -78,7 +87,7 @@ def _lock(descriptor: int, name: str, kind: int) -> None:
 
 
 def _holder(descriptor: int, place: int, length: int) -> int | None:
-    """Return who holds a lock that excludes writing here; on another node, its id is that node's."""
+    """Return the id of the process that holds a lock here; if it is on another node, the id is that node's."""
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, length, 0)
     kind, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
     return None if kind == fcntl.F_UNLCK else int(process)

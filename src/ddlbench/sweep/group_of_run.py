@@ -1,4 +1,4 @@
-"""What the worker group of a run is made from."""
+"""The job of a run's worker group: all that its launcher needs to start it."""
 
 import os
 from collections.abc import Mapping
@@ -23,17 +23,20 @@ def group_job(
     machine: Mapping[str, object],
     logs: Path,
 ) -> GroupJob:
-    """What a run's worker group and its hosts are made from.
+    """Describe a run's worker group and its hosts.
 
     Args:
         plan: for its settings.
         run: whose group it is.
         here: where its hosts are.
-        environments: what it runs in, by runtime; it starts in the first.
+        environments: by runtime; the group starts in the first one.
         materials: for the folders that its workers read.
-        datasets: files by name and image shape.
+        datasets: the data sets' files, by name and image shape (digits-28x28x1).
         machine: facts of this machine.
         logs: a folder.
+
+    Returns:
+        The group's job. It inherits the environment variables of this process.
     """
     point, settings = run.points[0], plan.settings
     return GroupJob(

@@ -10,7 +10,14 @@ from ddlbench.telemetry.telemetry import Watched
 
 
 def watched_hosts(group: GroupOnHosts) -> list[Watched]:
-    """The hosts of a living group, in order, with their processes; a host has the role of its first process."""
+    """List the hosts of a living worker group, with the processes to sample.
+
+    Args:
+        group: the group; its processes run.
+
+    Returns:
+        The hosts, in order. A host has the role of its first process, and at most one GPU.
+    """
     pids: dict[int, list[int]] = {}
     roles: dict[int, str] = {}
     for member, pid in zip(group.members, group.group.pids(), strict=True):
@@ -25,7 +32,14 @@ def watched_hosts(group: GroupOnHosts) -> list[Watched]:
 
 
 def sampling_of(job: SessionJob) -> Sampling:
-    """How the hosts of a session are sampled, and where the samples are written."""
+    """Describe how the hosts of a session are sampled, and where the samples go.
+
+    Args:
+        job: the session's; it has at least one point.
+
+    Returns:
+        The sampler's settings: rate in Hz, time dilation, vCPU of a host, folder.
+    """
     settings, group = job.telemetry, job.group
     return Sampling(
         run=group.run,

@@ -1,7 +1,8 @@
 """What killed calls of Snakemake leave behind, and its removal.
 
-Processes, mounts and namespaces need none: they die with whoever started them. Left are the lock files of a Snakemake
-that was started without `nolock`, and containers of a container engine's daemon that was killed too.
+Processes, mounts and namespaces need no removal: they end with the process that started them. Two things remain: the
+lock files of a Snakemake that was started without `nolock`, and containers of a container engine's daemon, if what
+started them was killed.
 """
 
 from pathlib import Path
@@ -15,10 +16,13 @@ LOCKS = Path(".snakemake/locks")
 
 
 def clean_up(root: Path = Path()) -> list[str]:
-    """Remove what killed calls of Snakemake in `root` have left behind, and nothing that belongs to a living one.
+    """Remove what killed calls of Snakemake have left behind; running calls lose nothing.
+
+    Args:
+        root: the repository, which Snakemake was started in.
 
     Returns:
-        What was removed, in words.
+        What was removed, in words, one entry for each container and one for all lock files.
     """
     removed = [f"container {name}" for name in remove_abandoned_containers()]
     locks = sorted((root / LOCKS).glob("*.lock"))
@@ -30,7 +34,14 @@ def clean_up(root: Path = Path()) -> list[str]:
 
 
 def is_in_use(root: Path = Path()) -> bool:
-    """Whether a Snakemake works in `root`: on this machine, or on another node, which its locks show."""
+    """Say whether a Snakemake works in a folder.
+
+    Args:
+        root: the repository, which Snakemake was started in.
+
+    Returns:
+        True if one works there on this machine, or on another node, which its kernel locks show.
+    """
     if file_locks.holder(root / file_locks.FILE) is not None:
         return True
     return any(_is_snakemake(process, root.resolve()) for process in psutil.process_iter(["cwd", "cmdline"]))

@@ -1,4 +1,4 @@
-"""What is known about points while a run is prepared: fingerprints, placements, what the store holds."""
+"""What is known about points while a run is prepared: fingerprints, placements, measurements in the store."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from ddlbench.sweep.session_job import DatasetFile, PointToMeasure
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """A point in the manifest of its run: whether it was measured, or why not, and the files of its measurements."""
+    """A point in its run's manifest: its status, the reason if it was not measured, its measurements' files."""
 
     id: str
     point: Mapping[str, object]
@@ -35,14 +35,14 @@ class ManifestEntry:
 
 
 class Inventory:
-    """What is known about the points of a run, and of those that its worker group can measure too.
+    """What is known about the points of a run, and of other points that its worker group can measure.
 
     Attributes:
         facts: of this machine.
         code: the version of the code that decides what the run measures.
         environments: by runtime.
         without: why there is no environment, by runtime.
-        datasets: by name and image shape.
+        datasets: by name and image shape (digits-28x28x1).
     """
 
     def __init__(self, plan: Plan, run: Run, materials: Materials, store: Store) -> None:
@@ -57,11 +57,29 @@ class Inventory:
         self._fingerprints: dict[tuple[Point, str], str] = {}
 
     def placement(self, run: Run) -> Placement:
-        """Where the run's hosts lie on this machine."""
+        """Place a run's hosts.
+
+        Args:
+            run: of the plan.
+
+        Returns:
+            The hosts on this machine, or those of an allocation, and the time dilation.
+
+        Raises:
+            ConfigError: the time dilation that the configuration asks for is not possible.
+        """
         return placement(self.plan, run)
 
     def fingerprint(self, point: Point, run: Run) -> str:
-        """What the measurements of the point are kept under."""
+        """Compute the key of a point's measurements in the store, once for each point and run.
+
+        Args:
+            point: one that can be measured.
+            run: the run that it belongs to, for its placement.
+
+        Returns:
+            The sha256 in hexadecimal digits, as `measurements.store.fingerprint` computes it.
+        """
         if (point, run.id) not in self._fingerprints:
             self._fingerprints[point, run.id] = self._fingerprint(point, run)
         return self._fingerprints[point, run.id]
@@ -80,20 +98,35 @@ class Inventory:
         )
 
     def _gpus(self, point: Point, placed: Placement) -> list[str]:
-        """What GPUs determine of a measurement: each worker's, and how many share it; on nodes, those of this one."""
+        """What of the GPUs determines a measurement: each worker's, and how many share it; on nodes, this node's."""
         if point.devices != "gpu":
             return []
         of_workers = [f"{share.name}, {share.workers} on it" for share in placed.gpus]
         return of_workers or list(self.facts["gpus"] or ["unknown"])
 
     def status(self, point: Point) -> Status:
-        """Whether the point can be measured, and if not, why not; without its environment or runtime nothing can."""
+        """Say whether a point can be measured here.
+
+        Args:
+            point: of the plan.
+
+        Returns:
+            The plan's status; `no_environment` with the reason if the point's environment or runtime could not be made.
+        """
         status = self.plan.status(point)
         without = self.without.get(point.runtime)
         return Status(NO_ENVIRONMENT, without) if without and not status.reason else status
 
     def is_pending(self, point: Point, run: Run) -> bool:
-        """Whether the stop rule asks for another repetition of a point that can be measured."""
+        """Say whether a point needs another repetition.
+
+        Args:
+            point: of the plan.
+            run: the run that it belongs to.
+
+        Returns:
+            True if the point can be measured, fits into memory and the stop rule asks for another repetition.
+        """
         if self.status(point).name != "measurable":
             return False
         records = [record for _, record in self.store.measurements(self.fingerprint(point, run))]
@@ -102,13 +135,29 @@ class Inventory:
         return needs_repetition(_values(records), self.measure)
 
     def start_afresh(self, run: Run, when: datetime) -> None:
-        """Leave out, from now on, what was measured of these points before `when`."""
+        """Ignore, in future, all measurements of a run's points that began before a moment.
+
+        Args:
+            run: of the plan.
+            when: the moment; without a time zone it is UTC.
+        """
         for point in run.points:
             if self.status(point).name == "measurable":
                 self.store.start_afresh(self.fingerprint(point, run), when)
 
     def entry(self, point: Point, run: Run) -> ManifestEntry:
-        """What the manifest says of a point."""
+        """Make a point's entry of the manifest.
+
+        Args:
+            point: of the plan.
+            run: the run that it belongs to.
+
+        Returns:
+            The entry. Its status is that of the last measurement, and it lists the measurements with that status.
+
+        Raises:
+            DdlbenchError: the point can be measured, and the store has no measurement of it.
+        """
         status = self.status(point)
         if status.name != "measurable":
             return ManifestEntry(point.id, point.as_dict(), None, status.name, status.reason, [])
@@ -121,7 +170,14 @@ class Inventory:
         return ManifestEntry(point.id, point.as_dict(), key, last["status"], last["reason"], paths)
 
     def take_datasets_of(self, wanted: Iterable[Run]) -> None:
-        """Make use of the data sets of other runs too, as far as they lie beside those of this one."""
+        """Add the data sets of other runs, if they lie in the same folders as those of this run.
+
+        Args:
+            wanted: the other runs.
+
+        Raises:
+            DdlbenchError: a data set's sidecar cannot be read, or the file has another checksum than the sidecar says.
+        """
         folders = {path.parent for path in self.materials.datasets.values()}
         keys = {point.dataset_key for run in wanted for point in run.points} - self.datasets.keys()
         for key, folder in product(sorted(keys), folders):
@@ -129,7 +185,14 @@ class Inventory:
                 self.datasets[key] = _dataset(key, folder / f"{key}.npz")
 
     def can_count(self, run: Run) -> bool:
-        """Whether what is measured of a run is known here: that of other workers is kept under their hashes."""
+        """Say whether the fingerprints of another run can be computed here.
+
+        Args:
+            run: of the plan.
+
+        Returns:
+            True if it has the same environments and is measured by the same code (workers have different code).
+        """
         needed = description_files(self.plan.measurable_points(run.id))
         return (
             needed.items() <= self.materials.environments.items()
@@ -137,20 +200,39 @@ class Inventory:
         )
 
     def lacking(self, key: str) -> int:
+        """Count the repetitions that a point lacks.
+
+        Args:
+            key: the point's fingerprint.
+
+        Returns:
+            How many are missing to the least number of the stop rule; 0 or negative if none is.
+        """
         return self.measure.min_repetitions - len(self.store.measurements(key))
 
     def has_measured(self, keys: Iterable[str], since: datetime) -> bool:
-        """Whether anything that is kept under these fingerprints was measured since a moment."""
+        """Say whether the store has a measurement since a moment.
+
+        Args:
+            keys: the fingerprints to look for.
+            since: the moment, with a time zone.
+
+        Returns:
+            True if a repetition of any of these began at that moment or later.
+        """
         starts = (record["started"] for key in keys for _, record in self.store.measurements(key))
         return any(datetime.fromisoformat(started) >= since for started in starts)
 
     def to_measure(self, key: str, point: Point, number: int) -> PointToMeasure:
-        """What a session is told of a point: what the store has of it now.
+        """Describe a point for a session, with the repetitions that the store has of it now.
 
         Args:
-            key: its fingerprint.
+            key: the point's fingerprint.
             point: of the plan.
-            number: among all points of the invocation.
+            number: among all points of the invocation, from 1.
+
+        Returns:
+            The point, its step times in ms so far, and the number of its next repetition, whose seed is unused.
         """
         records = [record for _, record in self.store.measurements(key)]
         last = max((record["repetition"] for record in records), default=-1)
@@ -169,7 +251,7 @@ def _values(records: Iterable[Record]) -> list[float]:
 
 
 def _dataset(key: str, path: Path) -> DatasetFile:
-    """What is known of a data set's file from its sidecar, which it must match."""
+    """Read what a data set's sidecar says, and check the file against it."""
     described = provenance.sidecar_path(path)
     try:
         sidecar = json.loads(described.read_text())

@@ -1,9 +1,9 @@
-"""The links of a session: refused where they cannot be made, verified before they count, watched while they are used.
+"""The links of a session: refused if they cannot be made, verified before measurements count, checked while in use.
 
-A link is verified when it is made for the first time. After every repetition the kernel is asked whether it still does
-what it was told to. A change that only shows in what is carried (a busy machine, a delay process that is starved) is
-looked for at intervals, by a shorter measurement; it is due once nothing has been measured for `recheck_s`, and for
-forty times as long as the last one took, so that it never costs more than a fortieth of the time.
+A link is verified when it is made for the first time. After every repetition the kernel's settings of the link are
+compared with those that were made. A change that only traffic shows (a busy machine, a delay process without CPU time)
+is found by a shorter measurement at intervals. It is due when the links have not been measured for `recheck_s` and for
+forty times as long as the last measurement took, so that it costs at most a fortieth of the time.
 """
 
 from collections import Counter
@@ -22,15 +22,22 @@ from ddlbench.plan import Point
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.system.clock import Clock
 
-COST = 1 / 40
+COST = 1 / 40  # of the time, for checks at most
 
 
 class Drifted(DdlbenchError):
-    """A link that is no longer what it was verified to be."""
+    """A link that differs from what it was when it was verified."""
 
 
 def link_of(point: Point) -> Link | Sites | None:
-    """The link, or the sites, that a point is measured on, None where no link is used."""
+    """Find what a point is measured on.
+
+    Args:
+        point: of the plan.
+
+    Returns:
+        The link, or the sites; None if no link is emulated. Missing latency (ms) and loss (%) are 0.
+    """
     if point.sites:
         return Sites.from_dict(point.sites.as_dict())
     if point.bandwidth_mbit is None:
@@ -39,9 +46,11 @@ def link_of(point: Point) -> Link | Sites | None:
 
 
 class Links:
-    """What is made between the hosts of a star, and what is known about it.
+    """The links between the hosts of a star, and what is known about them.
 
-    `right_at_s`: when a measurement last found the links right, in seconds of the session.
+    Attributes:
+        made: the link, or the sites, that the hosts have; None: their links are open.
+        right_at_s: when a measurement last found the links right, in seconds of the session.
     """
 
     def __init__(self, star: Star, tolerances: Tolerances, *, recheck_s: float, clock: Clock) -> None:
@@ -57,15 +66,24 @@ class Links:
         self._cost_s = 0.0
 
     def open(self) -> None:
-        """Let everything through, until the next link is made."""
+        """Remove the link: nothing is shaped until the next one is made."""
         if self.made:
             self.star.shape(None)
             self.made = None
 
     def make(self, link: Link | Sites) -> Mapping[str, object]:
-        """Shape the hosts' link, or their sites, and verify it; returns what was measured.
+        """Shape the hosts' link, or their sites, and verify it, if this session has not verified it before.
 
-        Raises LinkRefused for one that cannot be made here, and DdlbenchError for one that is not what was asked for.
+        Args:
+            link: what to make.
+
+        Returns:
+            What was measured when it was verified: by name `rate_mbit`, `rtt_ms` and `loss_percent`, or as of
+            `verify_sites`.
+
+        Raises:
+            LinkRefused: it cannot be made on this machine.
+            OutOfTolerance: what was measured differs from what was asked for.
         """
         if link != self.made:
             self._refuse_too_much(link)
@@ -77,7 +95,14 @@ class Links:
         return self._verified[link]
 
     def check(self) -> Mapping[str, object] | None:
-        """Raise Drifted where the link is not what it was any more; returns what was measured anew, if it was due."""
+        """Check that the link is as it was verified, by the kernel's settings and, if due, by a short measurement.
+
+        Returns:
+            What was measured, with `after_s`, the seconds since the measurement before; None if no measurement was due.
+
+        Raises:
+            Drifted: the link differs from what was verified.
+        """
         if self.made is None:
             return None
         self.star.backend.check()
@@ -97,7 +122,7 @@ class Links:
         return {**found, "after_s": silence_s}
 
     def _refuse_too_much(self, link: Link | Sites) -> None:
-        """Raise LinkRefused for what cannot be made here; what must be measured for that is, on open links."""
+        """Raise LinkRefused if the link cannot be made here; the machine's capacity is measured on open links."""
         for each, senders in Counter(self.star.links(link)).items():
             if not self._capacity.is_known(each, senders=senders):
                 self.open()

@@ -1,8 +1,8 @@
 """From a run to its manifest: what the store lacks is measured, in one session for all runs that can share it.
 
-Snakemake has one job for each (grid, run), so that a figure needs its own points only. Where one invocation wants
-several grids of a study, the first job of a worker group measures the points of all of them while the group lives; the
-others find theirs in the store (see `ddlbench.sweep.invocation`).
+Snakemake has one job for each (grid, run), so that a figure needs its own points only. If one invocation wants several
+grids of a study, the first job of a worker group measures the points of all of them while the group lives. The other
+jobs find their points in the store (see `ddlbench.sweep.invocation`).
 """
 
 import json
@@ -40,9 +40,18 @@ SESSION = "ddlbench.sweep.session"
 
 
 def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path, logs: Path) -> None:
-    """Write the manifest of a run, after measuring what is missing of it and of its sisters.
+    """Measure what the store lacks of a run, and of others that its group can measure; then write its manifest.
 
-    Raises DdlbenchError where something fails; what was measured before is kept and found by the next start.
+    Args:
+        plan: all settings.
+        run_id: the run, as `Run.id`.
+        materials: its data sets and environments; empty if nothing of the run can be measured.
+        manifest: where the manifest goes, as JSON; its sidecar goes beside it.
+        logs: the run's folder of logs; its parent has the study's name.
+
+    Raises:
+        ConfigError: there is no such run, or its placement is not possible.
+        DdlbenchError: a measurement failed. Earlier repetitions are kept, and the next start continues after them.
     """
     die_with_parent()
     started = datetime.now(UTC)
@@ -125,7 +134,7 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
                 inventory.plan, run, placed, environments, materials, paths, inventory.facts, logs
             ),
             synchronous=STRATEGIES[run.points[0].strategy].is_synchronous,
-            points=[  # what the store has now: nobody else adds to it any more
+            points=[  # read inside the attempt: an earlier one can store nothing any more
                 inventory.to_measure(key, point, numbers[key]) for key, point in of_this_group.items()
             ],
             datasets=inventory.datasets,
@@ -150,7 +159,7 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
 def _failure(inventory: Inventory, run: Run, status: int, logs: Path) -> str:
     kept = sum(not inventory.is_pending(point, run) for point in run.points)
     more = ""
-    if job := os.environ.get("SLURM_JOB_ID"):  # what the session prints is on its node
+    if job := os.environ.get("SLURM_JOB_ID"):  # the session's output is on its node only
         why, state = logs / FAILURE, how_it_ended(job)
         more += f"\n  {why.read_text().strip()}" if why.exists() else ""
         more += f"\n  SLURM says of its job {job}: {state}" if state != "RUNNING" else ""
@@ -162,14 +171,14 @@ def _failure(inventory: Inventory, run: Run, status: int, logs: Path) -> str:
 
 
 def _telemetry(results: str, run: Run) -> Path:
-    """Where the telemetry of a run lies, a folder for each time that it was started."""
+    """The folder of a run's telemetry, with a folder for each start of the run."""
     return Path(results) / "telemetry" / run.study / run.id
 
 
 def _run_session(run: Run, job: Path, within: Sequence[str]) -> int:
-    """Run the session of a job: in a sandbox, or among the nodes of the SLURM job that we are in; its exit status.
+    """Run the session of a job in a sandbox, or on the nodes of our SLURM job; return its exit status.
 
-    within: the words that enter the user namespace which the sandbox is to be made in.
+    within: the command words that enter the user namespace in which the sandbox is made.
     """
     stderr = sys.stderr.fileno()
     (job.parent / FAILURE).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Results that exist and have to be made again, for reasons that Snakemake does not see. Nothing is changed here."""
+"""Results that exist and must be made again, for reasons that Snakemake does not see. Nothing is changed here."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,20 +8,43 @@ from ddlbench.plan import Plan
 
 
 def has_lost(sources: Iterable[Path | str]) -> bool:
-    """Whether something that a result was made from is gone, as after a measuring that was cut short.
+    """Say whether a file that a result was made from is missing, for example after a measurement was interrupted.
 
-    Snakemake takes a figure for up to date although its table or manifest does not exist.
+    Snakemake considers a figure up to date although its table or manifest does not exist.
+
+    Args:
+        sources: the files that the result was made from.
+
+    Returns:
+        True if any of them is missing.
     """
     return not all(Path(source).exists() for source in sources)
 
 
 def is_unfinished(manifest: Path, plan: Plan, run_id: str) -> bool:
-    """Whether a run's manifest lacks its data sets, or its points lack an environment that could not be made."""
+    """Say whether a run's manifest must be made again.
+
+    Args:
+        manifest: the manifest's file.
+        plan: all settings.
+        run_id: the run, as `Run.id`.
+
+    Returns:
+        True if a data set of its measurable points is missing, or if points lack an environment that could not be made.
+    """
     keys = {point.dataset_key for point in plan.measurable_points(run_id)}
     datasets = Path(plan.settings.results) / "datasets"
     return has_lost(datasets / f"{key}.npz" for key in keys) or lacks_its_environment(manifest)
 
 
 def is_older_than(result: Path, stamp: Path) -> bool:
-    """Whether a result was made before the last request to measure afresh, of which `stamp` tells."""
+    """Say whether a result was made before fresh measurements were last asked for.
+
+    Args:
+        result: an existing file.
+        stamp: the file that `invocation.stamp` wrote; it may be missing.
+
+    Returns:
+        True if `stamp` is newer than `result`.
+    """
     return stamp.exists() and result.stat().st_mtime < stamp.stat().st_mtime

@@ -1,4 +1,4 @@
-"""Where the hosts of a run lie on this machine, and whether they and their links can be there at all."""
+"""Where the hosts of a run are on this machine, and whether they and their links are possible there at all."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -20,9 +20,17 @@ from ddlbench.system.gpu_shares import Gpu, share_out
 
 
 def placement(plan: Plan, run: Run) -> Placement:
-    """Where the run's hosts lie: on this machine, or on nodes that are not known yet.
+    """Place a run's hosts on this machine, or on nodes whose names are not known yet.
 
-    Raises ConfigError for a dilation that cannot be had: on GPUs, which nothing slows down, for any but 1.
+    Args:
+        plan: for the time dilation that the configuration asks for.
+        run: whose hosts.
+
+    Returns:
+        The hosts, their cores and memory (bytes), and the time dilation.
+
+    Raises:
+        ConfigError: the dilation is not possible. On GPUs, which cannot be slowed down, only 1 is.
     """
     point = run.points[0]
     if is_on_nodes(point.fabric):
@@ -40,9 +48,18 @@ def placement(plan: Plan, run: Run) -> Placement:
 
 
 def on_gpus(placed: Placement, point: Point, gpus: Sequence[Gpu]) -> Placement:
-    """The placement with each worker's share of the GPUs; without any it is not measured, and stays as it is.
+    """Add each worker's share of the GPUs to a placement.
 
-    Raises ConfigError where time is dilated.
+    Args:
+        placed: the hosts.
+        point: for the numbers of hosts, vCPU and workers.
+        gpus: of this machine; empty: the placement stays as it is, and the point is not measured.
+
+    Returns:
+        The same hosts, with one share of a GPU for each worker.
+
+    Raises:
+        ConfigError: there are GPUs, and time is dilated.
     """
     if gpus and placed.dilation != 1:
         cores = len({core for host in placed.hosts for core in host.cores})
@@ -55,20 +72,46 @@ def on_gpus(placed: Placement, point: Point, gpus: Sequence[Gpu]) -> Placement:
 
 
 def code_of(run: Run, what: str = "measure") -> Code:
-    """The code of ours that decides what is measured of the run; `what`: a purpose of a worker, of `code.purposes`."""
+    """Find the code of ours that decides what is measured of a run.
+
+    Args:
+        run: for its worker, and whether it runs on nodes.
+        what: a purpose that has workers, as of `code.purposes`: `measure` or `faults`.
+
+    Returns:
+        The code, with the purpose `measure torch` or `measure torch nodes`, for example.
+
+    Raises:
+        KeyError: there is no such purpose.
+    """
     point = run.points[0]
     where = f" {ON_NODES}" if is_on_nodes(point.fabric) else ""
     return code_for(f"{what} {worker_of(point.framework, point.strategy)}{where}")
 
 
 def members_of(run: Run) -> tuple[Member, ...]:
-    """The processes of the run's worker group."""
+    """List the processes of a run's worker group.
+
+    Args:
+        run: of the plan.
+
+    Returns:
+        The members, by rank.
+    """
     point = run.points[0]
     return members(point.framework, point.strategy, point.workers, point.hosts)
 
 
 def check_placements(plan: Plan, run_ids: Iterable[str]) -> None:
-    """Raise ConfigError, naming the run, if one asks for a dilation or for a link that cannot be had here."""
+    """Check that all runs and their links are possible on this machine.
+
+    Args:
+        plan: all settings.
+        run_ids: the runs, as `Run.id`.
+
+    Raises:
+        ConfigError: a run asks for a dilation or for a link that is not possible here; names the run.
+    """
     for run_id in run_ids:
         run = plan.run(run_id)
         try:
@@ -85,7 +128,15 @@ def check_placements(plan: Plan, run_ids: Iterable[str]) -> None:
 
 
 def links(plan: Plan, run: Run) -> list[Link]:
-    """The links that a run will make, each once."""
+    """List the links that a run makes.
+
+    Args:
+        plan: decides which points can be measured.
+        run: of the plan.
+
+    Returns:
+        The links of its measurable points, each once. Sites are not among them.
+    """
     found = [
         Link(point.bandwidth_mbit, point.latency_ms or 0.0, point.loss_percent or 0.0)
         for point in plan.measurable_points(run.id)

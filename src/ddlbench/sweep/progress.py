@@ -26,11 +26,22 @@ class Progress:
     started: float = field(default_factory=monotonic)
 
     def print_line(self, text: str) -> None:
-        """Print a line on the terminal."""
+        """Print a line on standard error.
+
+        Args:
+            text: the line, without a line break.
+        """
         print(text, file=sys.stderr, flush=True)
 
     def report(self, number: int, words: str, record: Mapping[str, Any], *, left_here: int) -> None:
-        """One repetition is measured, and this worker group has at least `left_here` more to do."""
+        """Count one repetition, and print its point, its result and the time left.
+
+        Args:
+            number: of the point, from 1.
+            words: the point for a person.
+            record: the repetition.
+            left_here: how many repetitions this worker group has to do yet, at least.
+        """
         self.done += 1
         took = step_time_ms(record)
         result = f"{took:.3g} ms a step" if took is not None else record["reason"]

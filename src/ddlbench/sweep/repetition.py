@@ -1,4 +1,4 @@
-"""One repetition: what the workers get of its point, and what the record keeps of their reports."""
+"""One repetition: what the workers get of its point, and what its record takes from their reports."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +14,14 @@ _REPORTED = {  # what members report of their training, and whether it is a time
 
 
 def training_point(point: Point) -> TrainingPoint:
-    """The part of a point that workers need."""
+    """Select the part of a point that workers need.
+
+    Args:
+        point: of the plan.
+
+    Returns:
+        Model, image shape (height, width, channels), data set, global batch size, learning rate and momentum.
+    """
     return TrainingPoint(
         point.model,
         _shape(point.image_shape),
@@ -26,20 +33,45 @@ def training_point(point: Point) -> TrainingPoint:
 
 
 def model_shapes(points: Iterable[Point]) -> list[ModelShape]:
-    """The models of some points, each once for each shape (height, width, channels) of its images."""
+    """List the models of some points.
+
+    Args:
+        points: of the plan.
+
+    Returns:
+        Each pair of a model and an image shape (height, width, channels) once, sorted.
+    """
     models = sorted({(point.model, point.image_shape) for point in points})
     return [ModelShape(model, _shape(shape)) for model, shape in models]
 
 
 def step_times_ms(reports: Iterable[Trained]) -> list[list[float]]:
-    """The step times of each worker; a member reports those of one, of several or of none."""
+    """Collect the step times of each worker.
+
+    Args:
+        reports: of all members; a member reports the times of one worker, of several or of none.
+
+    Returns:
+        A list for each worker, in the order of the reports: the times of its steps in ms.
+    """
     return [list(times) for report in reports for times in report.step_times_ms]
 
 
 def metrics(
     reports: Sequence[Trained], ends: Iterable[Concluded], *, dilation: float, startup_s: float
 ) -> dict[str, float | None]:
-    """What the ranks report, averaged over them; times as they would be without dilation."""
+    """Average what the ranks report of their training.
+
+    Args:
+        reports: of all members, after the last step.
+        ends: the members' last replies; at most one has a test.
+        dilation: by which times on the hosts are divided.
+        startup_s: from the start of the group's first process until its last member was there.
+
+    Returns:
+        Means over the ranks that report them (losses; times in ms, as without dilation), the test's loss and accuracy
+        in %, and `startup_s`. None for what no rank reports.
+    """
     found: dict[str, float | None] = {}
     for name, is_time in _REPORTED.items():
         values = [value for report in reports if (value := getattr(report, name)) is not None]
@@ -54,7 +86,14 @@ def metrics(
 
 
 def not_fitting(reason: str) -> dict[str, object]:
-    """The part of the record of a point that does not fit into the memory of its hosts."""
+    """Make the part of a record that says that a point does not fit into the memory of its hosts.
+
+    Args:
+        reason: what does not fit into what, for a person.
+
+    Returns:
+        The keys of a record that a training would have filled, without values; the status is `does_not_fit`.
+    """
     return {
         "status": "does_not_fit",
         "reason": reason,

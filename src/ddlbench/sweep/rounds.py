@@ -18,11 +18,11 @@ from ddlbench.sweep.session_job import PointToMeasure
 
 @dataclass
 class PendingPoint:
-    """A point to measure, and the values (step times) that its repetitions gave so far.
+    """A point to measure, and the step times (ms) of its repetitions so far.
 
     Attributes:
         number: among all points of this invocation, from 1.
-        repetitions: the number of the next one.
+        repetitions: the number of the next one, from 0.
         settled: the stop rule asks for no more.
     """
 
@@ -36,7 +36,14 @@ class PendingPoint:
 
     @classmethod
     def of(cls, described: PointToMeasure) -> "PendingPoint":
-        """The point of a session's job."""
+        """Make the pending point from its description in a session's job.
+
+        Args:
+            described: the point and its repetitions so far.
+
+        Returns:
+            The point; it is not settled.
+        """
         point = Point.from_dict(described.point)
         return cls(
             point,
@@ -49,18 +56,32 @@ class PendingPoint:
 
     @property
     def link(self) -> Link | Sites | None:
-        """What it is measured on."""
+        """The link, or the sites, that it is measured on; None if no link is emulated."""
         return link_of(self.point)
 
 
 class Measuring(Protocol):
-    """What measures points one after another; runtime: in which its worker group is now."""
+    """What measures points one after another.
+
+    Attributes:
+        runtime: what its worker group runs in now.
+    """
 
     @property
     def runtime(self) -> str: ...
 
     def measure(self, pending: PendingPoint) -> Record:
-        """Measure one repetition of a point, and keep its record."""
+        """Measure one repetition of a point, and keep its record.
+
+        Args:
+            pending: the point, and the number of the repetition.
+
+        Returns:
+            The record, not sealed. Its status is `measured` or `does_not_fit`.
+
+        Raises:
+            DdlbenchError: the repetition failed, the link has drifted, or a later attempt at the run has begun.
+        """
 
 
 def measure_in_rounds(
@@ -107,5 +128,5 @@ def measure_in_rounds(
 
 
 def _repetitions_left(minimum: int, pending: list[PendingPoint]) -> int:
-    """How many more there will be at least: up to the minimum, and one for each point whose interval is too wide."""
+    """The least number of repetitions left: up to the minimum, and one for each point whose interval is too wide."""
     return sum(max(1, minimum - each.repetitions) for each in pending if not each.settled)

@@ -63,9 +63,12 @@ class Session:
         return self.group.runtime
 
     def connect(self, runtime: str | None = None, *, restart: bool = False) -> None:
-        """Make the workers connect to each other and build their models, while the links are unshaped.
+        """Make the workers connect to each other and build their models, while the links are open.
 
-        New workers replace those that cannot make new connections, are in another runtime, or have died (`restart`).
+        Args:
+            runtime: the group to connect is in this one; None: in the present one.
+            restart: start a new group, as after a worker has died. Else this is done if the runtime differs, or if the
+                workers cannot make new connections.
         """
         runtime = runtime or self.runtime
         restart = restart or runtime != self.runtime
@@ -87,7 +90,6 @@ class Session:
         return self._of_telemetry.enter_context(sampled)
 
     def measure(self, pending: PendingPoint) -> Record:
-        """Measure one repetition of a point and keep it; returns the record."""
         started = datetime.now(UTC)
         if pending.point.runtime != self.runtime:
             self.connect(pending.point.runtime)
@@ -136,7 +138,7 @@ class Session:
     def _repetition(
         self, pending: PendingPoint, link: dict[str, object] | None, is_new: bool
     ) -> dict[str, object]:
-        """Train, if the point fits into the hosts' memory; returns this part of the record."""
+        """Train, if the point fits into the hosts' memory; return this part of the record."""
         prepared = self._prepared(pending)
         if not all(reply.fits for reply in prepared):
             return self._not_fitting(prepared)
@@ -211,18 +213,12 @@ class Session:
         return not_fitting(f"does not fit into {what} on {', '.join(hosts)}")
 
     def _make(self, link: Link | Sites | None) -> tuple[dict[str, object] | None, bool]:
-        """Shape and verify the hosts' link.
-
-        After a lossy link the workers connect again: TCP remembers the loss and would be slow for minutes.
-
-        Returns:
-            What the record says of the link (None: links are not emulated), and whether it is a new one.
-        """
+        """Shape and verify the hosts' link; return its part of the record (None: not emulated) and if it is new."""
         if self.star is None or self.links is None or link is None:
             return None, False
         is_new = link != self.links.made
         if is_new and self.links.made is not None and self.links.made.is_lossy:
-            self.connect()
+            self.connect()  # TCP remembers the loss, and old connections would be slow for minutes
         return {
             "asked": link.as_dict(),
             "measured": self.links.make(link),
@@ -232,14 +228,7 @@ class Session:
         }, is_new
 
     def _confirm(self, record: Record) -> None:
-        """Check that the link has not changed. If it has, withdraw the records since the last good check.
-
-        Such a repetition is not measured again automatically. The check has already waited for a busy moment to pass;
-        whatever else changed the link will do so again, and a person must find it.
-
-        Raises:
-            Drifted: the link has changed.
-        """
+        """Raise Drifted if the link has changed, after withdrawing the records since the last good check."""
         if self.links is None or record["link"] is None:
             return
         try:
@@ -248,7 +237,7 @@ class Session:
             for when_s, path in self.kept:
                 if when_s > self.links.right_at_s:
                     self.store.withdraw(path, "a link has drifted before it was checked again")
-            raise
+            raise  # not repeated: the check waited for a busy moment to pass, so a person must find the cause
 
     def _training_steps(self, point: Point) -> int | None:
         """The steps of a whole training; None if only times are measured."""
@@ -266,8 +255,11 @@ class Session:
 def run(job: SessionJob) -> None:
     """Measure the points of a job.
 
+    Args:
+        job: the worker group, its hosts and at least one point.
+
     Raises:
-        DdlbenchError: a repetition failed; all that was measured before is kept.
+        DdlbenchError: a repetition failed; earlier ones are kept.
     """
     clock = Clock()
     pending = [PendingPoint.of(each) for each in job.points]
@@ -285,7 +277,14 @@ def run(job: SessionJob) -> None:
 
 
 def main(job_path: str) -> int:
-    """Run the job; print the text of an error, and return its exit code."""
+    """Run a job. If it fails, print the error's text, and write it into the run's folder of logs too.
+
+    Args:
+        job_path: the job's file, as JSON.
+
+    Returns:
+        The process's exit code: 0, or that of the error.
+    """
     job = read_text(SessionJob, Path(job_path).read_text())
     try:
         run(job)
