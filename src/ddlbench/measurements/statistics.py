@@ -1,4 +1,4 @@
-"""Median, 95 % bootstrap interval, and the rule that says when a point has been measured often enough.
+"""Median, 95 % bootstrap interval, and the rule that decides when a point has been measured often enough.
 
 The percentile bootstrap is that of `scipy.stats.bootstrap` (a test compares them), for the median only:
 importing SciPy takes 1.5 s, too long for a sweep or a figure.
@@ -19,10 +19,13 @@ SEED = 1
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """The median of `values`, and its 95 % bootstrap interval (percentile method, seeded).
+    """Compute the median of some values, and its 95 % bootstrap interval (percentile method, seeded).
+
+    Args:
+        values: at least one, in any order.
 
     Returns:
-        median, low, high. For a single value low and high are None: it says nothing about spread.
+        median, low, high. For a single value low and high are None, because it does not show the spread.
 
     Raises:
         ValueError: there is no value.
@@ -52,7 +55,16 @@ def _middle_ranks(count: int) -> "tuple[NDArray[numpy.intp], NDArray[numpy.intp]
 
 
 def is_stable(values: Sequence[float], interval_percent: float, min_repetitions: int) -> bool:
-    """Whether there are enough values, and half the interval's width is at most `interval_percent` % of the median."""
+    """Say whether the median of some values is known well enough.
+
+    Args:
+        values: of the repetitions.
+        interval_percent: the largest half width of the 95 % interval, in % of the median.
+        min_repetitions: the least number of values; two are needed in any case.
+
+    Returns:
+        True if there are enough values and their interval is narrow enough.
+    """
     if len(values) < max(2, min_repetitions):
         return False
     median, low, high = median_interval(values)
@@ -60,7 +72,15 @@ def is_stable(values: Sequence[float], interval_percent: float, min_repetitions:
 
 
 def needs_repetition(values: Sequence[float], rule: StopRule) -> bool:
-    """Whether a point must be measured once more; `values` are those of its repetitions so far."""
+    """Say whether a point must be measured once more.
+
+    Args:
+        values: the step times of its repetitions so far.
+        rule: the numbers of repetitions, and the largest half width of the interval.
+
+    Returns:
+        True below the least number; False from the largest number on; in between, True until the values are stable.
+    """
     if len(values) < rule.min_repetitions:
         return True
     if len(values) >= rule.max_repetitions:
