@@ -12,7 +12,7 @@ from ddlbench.figures.probe import OURS, message_caption, message_chart, message
 from ddlbench.figures.rows import points
 from ddlbench.plan.study import Figure
 
-CLAIMED_PERCENT = 10  # Singularity trains so much faster than Docker
+CLAIMED_PERCENT = 10  # the paper: Singularity trains so much faster than Docker
 NAMES = {"infiniband-edr": "InfiniBand EDR", "ten-gigabit": "10 GbE"}
 CLAIMED_RATIO, CLAIMED_BYTES = 14, 1_000_000  # "while the message size is 1000 Kbytes"
 

@@ -29,9 +29,9 @@ class Fate:
 
     Attributes:
         name: of the member.
-        after_s: the time until then.
+        after_s: the time until then, in seconds.
         has_finished: it has trained to the end.
-        ended: how its process ended, if it did (`SIGKILL`, `status 1`).
+        ended: how its process ended (`SIGKILL`, `status 1`); None if it did not.
         said: the end of its log, if it ended.
     """
 

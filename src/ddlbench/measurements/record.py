@@ -101,7 +101,7 @@ def parse(text: str | bytes, path: Path | str) -> Record:
             raise ValueError("not an object")
         content = {key: value for key, value in record.items() if key != "checksum"}
         found = sha256_json(content)
-    except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8, NaN, and endless brackets
+    except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8, NaN, and too deep nesting
         raise DamagedRecord(path, f"it is not JSON ({error})") from None
     if record.get("checksum") != found:
         raise DamagedRecord(path, f"its checksum says {record.get('checksum')}, its content is {found}")

@@ -24,7 +24,7 @@ from ddlbench.plan.schema import Path_, Problem, Schema
 from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Hosts, Link
 
-MOST_POINTS = 100_000  # of one grid; more is a mistake
+MOST_POINTS = 100_000  # of one grid; a larger one is refused
 LINK_KEYS = ("bandwidth_mbit", "latency_ms", "loss_percent")
 _LINK_AXES = {"link", *LINK_KEYS}
 _INSTEAD = (  # two sets of keys: a key of one set that is given later replaces those of the other

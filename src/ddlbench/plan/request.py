@@ -35,7 +35,7 @@ def requested(plan: Plan, run: Run) -> dict[str, Any]:
     """
     point = run.points[0]
     gres = {"gres": "gpu:1", "tasks_per_gpu": 0} if point.devices == "gpu" else {}
-    several = {"mpi": "srun"} if point.hosts > 1 else {}  # one node's job is a step of srun's already
+    several = {"mpi": "srun"} if point.hosts > 1 else {}  # a job on one node runs as a step of srun anyway
     return {
         **several,
         "nodes": point.hosts,

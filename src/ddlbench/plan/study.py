@@ -53,7 +53,7 @@ class Grid:
     study: str
     name: str
     runs: tuple[Run, ...]
-    report: Mapping[str, int]  # epochs, and epoch_images or epoch_steps: what extrapolated times stand for
+    report: Mapping[str, int]  # epochs, and epoch_images or epoch_steps, for extrapolated times
     per_epoch: bool  # every epoch of a training is reported on its own
 
     @property
@@ -67,7 +67,7 @@ class Fault:
     """A training during which members of its worker group are killed; once for each entry of `kill`."""
 
     name: str
-    run: Run  # of one point, which says what is trained
+    run: Run  # its only point is what is trained
     kill: tuple[int | str, ...]  # that many workers, or "server"
     at_step: int
     steps: int

@@ -94,7 +94,7 @@ def parse_yaml(text: str, name: str) -> Any:
 
 
 def _check_events(text: str, name: str) -> None:
-    """Refuse tags, and what is nested too deep, before anything is made of a document."""
+    """Refuse tags and too deep nesting before any value of a document is made."""
     import yaml
 
     depth = 0
