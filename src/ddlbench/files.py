@@ -78,11 +78,14 @@ def _complete_temporary_file(path: Path, data: bytes | str) -> Iterator[str]:
 
 
 def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader:
-    """Open what is expected to be a plain file, and wait for nothing: what comes from outside may be anything.
+    """Open what is expected to be a regular file, without waiting: a path from outside may lead to anything.
 
     Args:
         path: of the file.
         follow: if it is a symbolic link, open what that leads to.
+
+    Returns:
+        The file, open for reading bytes. The caller closes it.
 
     Raises:
         OSError: it is missing, a folder, a pipe, a device, a symbolic link, or may not be read; `strerror` says which.
@@ -101,14 +104,17 @@ def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader
 
 
 def read_regular(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
-    """The content of a file from outside, as `open_regular` opens it.
+    """Read a file from outside, as `open_regular` opens it. Symbolic links are not followed.
 
     Args:
         path: of the file.
         most_bytes: a larger file is not read.
 
+    Returns:
+        The whole content.
+
     Raises:
-        OSError: as `open_regular`, or the file is too large.
+        OSError: as of `open_regular`, or the file is too large.
     """
     with open_regular(path) as file:
         content = file.read(most_bytes + 1)
@@ -139,26 +145,59 @@ def read_json(path: Path | str) -> Any:
 
 
 def sha256_file(path: Path | str) -> str:
-    """SHA-256 of a file's content, as hexadecimal digits; links are followed.
+    """Compute the SHA-256 of a file's content.
+
+    Args:
+        path: of the file; symbolic links are followed.
+
+    Returns:
+        Hexadecimal digits.
 
     Raises:
-        OSError: as `open_regular`.
+        OSError: as of `open_regular`.
     """
     with open_regular(path, follow=True) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_json(value: Any) -> str:
-    """SHA-256 of `canonical_json(value)`, as hexadecimal digits: equal values have equal hashes."""
+    """Compute the SHA-256 of `canonical_json(value)`. Equal values have equal hashes.
+
+    Args:
+        value: JSON data.
+
+    Returns:
+        Hexadecimal digits.
+
+    Raises:
+        ValueError: it contains NaN or infinity.
+    """
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def canonical_json(value: Any) -> str:
-    """Write a value as JSON with sorted keys and no spaces."""
+    """Write a value as JSON with sorted keys and no spaces.
+
+    Args:
+        value: JSON data.
+
+    Returns:
+        One line.
+
+    Raises:
+        ValueError: it contains NaN or infinity.
+    """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log, indented, to append to a message; empty if there is no such file."""
+    """Take the end of a log, to append it to a message.
+
+    Args:
+        log: the file; it may be missing.
+
+    Returns:
+        The last lines, each after a line break and indented; empty if there is no such file.
+    """
     lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if log.exists() else []
     return "".join(f"\n    {line}" for line in lines)

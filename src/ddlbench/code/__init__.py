@@ -1,1 +1,1 @@
-"""Which code of ours decides a result, and whether two versions of that code say the same."""
+"""Which code of ours decides a result, and whether two versions of that code have the same content."""

@@ -1,4 +1,4 @@
-"""All that a module imports, and what that imports, and so on; and one hash of what it all says."""
+"""All that a module imports, directly and indirectly, and one hash of the content of it all."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,8 +13,10 @@ from ddlbench.code.statements import Source, Statement, read
 class Code:
     """Code that decides something.
 
-    purpose: what it decides, as of `purposes.code_for`. sha256: of all that its modules say, wherever it is written.
-    modules: a file, relative to the package's folder -> the hash of what it says.
+    Attributes:
+        purpose: what it decides, as of `purposes.code_for`.
+        sha256: of the content of all its modules, whichever module a statement is in.
+        modules: a file, relative to the package's folder -> the hash of its content.
     """
 
     purpose: str
@@ -40,13 +42,23 @@ class Package:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def source(self, module: str) -> Source:
-        """A module, read. Raises KeyError if the package has none of this name."""
+        """Read a module, once.
+
+        Args:
+            module: its dotted name.
+
+        Returns:
+            Its statements and imports.
+
+        Raises:
+            KeyError: the package has no module of this name.
+        """
         if module not in self._sources:
             self._sources[module] = read(self.files[module].read_text(encoding="utf-8"), self.files)
         return self._sources[module]
 
     def closure(self, roots: Iterable[str], without: Collection[str] = ()) -> tuple[str, ...]:
-        """The roots and all modules that they reach, sorted.
+        """List the roots and all modules that they reach.
 
         A module reaches those that it imports, in functions too, and those that it starts by their name (`python -m`).
         With a module comes the `__init__` of its folder. That of the package holds the version only and does not count.
@@ -54,6 +66,9 @@ class Package:
         Args:
             roots: dotted names of modules.
             without: dotted names of modules or folders which are left out, with all that is reached only through them.
+
+        Returns:
+            Dotted names of modules, sorted.
 
         Raises:
             KeyError: a root does not exist.
@@ -70,7 +85,19 @@ class Package:
         return tuple(sorted(found))
 
     def code(self, purpose: str, roots: Iterable[str], without: Collection[str] = ()) -> Code:
-        """The code of a closure; arguments as of `closure`."""
+        """Hash the code of a closure.
+
+        Args:
+            purpose: what the code decides, for the result.
+            roots: as of `closure`.
+            without: as of `closure`.
+
+        Returns:
+            The code, with the hashes of all modules that have statements.
+
+        Raises:
+            KeyError: a root does not exist.
+        """
         modules = frozenset(self.closure(roots, without))
         of_modules = {module: self._said(module, modules) for module in sorted(modules)}
         return Code(
@@ -84,7 +111,7 @@ class Package:
         )
 
     def _said(self, module: str, modules: Collection[str]) -> frozenset[str]:
-        """The hash of each statement of a module, with what the names in it stand for."""
+        """The hash of each statement of a module, together with the meaning of the names in it."""
         return frozenset(
             _hash(
                 {
@@ -101,9 +128,9 @@ class Package:
         )
 
     def _meanings(self, module: str, name: str, modules: Collection[str]) -> set[str]:
-        """What a name of a module stands for: hashes of the statements that define it, or a name in another package.
+        """The meaning of a name in a module: hashes of the statements that define it, or a name in another package.
 
-        A name that is defined in a module which is left out stands for nothing.
+        A name that is defined in a module which is left out has no meaning.
         """
         found: set[str] = set()
         seen: set[tuple[str, str]] = set()
@@ -131,7 +158,7 @@ class Package:
 
 
 def _is_in(module: str, folders: Collection[str]) -> bool:
-    """Whether a module is one of these, or lies in one."""
+    """Whether a module is one of these, or is in one."""
     parts = module.split(".")
     return any(".".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
 

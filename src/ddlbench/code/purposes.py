@@ -1,7 +1,8 @@
-"""What code is for: the modules that run a measurement, a probe, a table or a figure, and which of them decide nothing.
+"""What code is for: the modules that run a measurement, a probe, a table or a figure, and those that do not matter.
 
-The same code for the same purpose means the same result. So its hash is in the fingerprint of measurements, in the
-parameters of rules (Snakemake makes anew what was made with another) and in sidecars (`ddlbench verify` compares it).
+The same code for the same purpose gives the same result. Therefore its hash is in the fingerprint of measurements, in
+the parameters of rules (Snakemake makes a result again if the code has changed) and in sidecars (`ddlbench verify`
+compares it).
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ from ddlbench.workers.modules import MODULES
 PACKAGE = Path(__file__).resolve().parent.parent
 ON_NODES = "nodes"
 
-# Modules and folders that are reached and decide nothing, each with the reason. What is reached only through them does
-# not count either.
+# Modules and folders that are reached and do not affect the result, each with the reason. What is reached only through
+# them does not count either.
 ALWAYS = {
     "ddlbench.code": "It tells codes apart and measures nothing.",
     "ddlbench.errors": "Errors end what goes wrong; their words are for people.",
@@ -55,7 +56,7 @@ DESCRIBING_ENGINES = {
 
 @dataclass(frozen=True)
 class Purpose:
-    """The modules that run something, and what they reach that decides nothing of it, each with the reason."""
+    """The modules that run something, and modules that they reach which do not affect it, each with the reason."""
 
     roots: tuple[str, ...]
     without: Mapping[str, str] = field(default_factory=dict)
@@ -93,11 +94,14 @@ OF_WORKERS = ("measure", "faults")
 
 
 def purpose_of(words: str) -> Purpose:
-    """A purpose with its variant.
+    """Find a purpose and its variant.
 
     Args:
         words: `table`; `measure torch`, with the worker as of `workers.modules`; `measure torch nodes`, if it runs on
             nodes of a SLURM job; `figures zhao2016`, with the study.
+
+    Returns:
+        Its roots, and all modules and folders that are left out.
 
     Raises:
         KeyError: there is no such purpose or worker.
@@ -117,14 +121,24 @@ def purpose_of(words: str) -> Purpose:
 
 @cache
 def code_for(words: str) -> Code:
-    """The code that decides a result; arguments and errors as of `purpose_of`."""
+    """Find the code that decides a result, once for each purpose.
+
+    Args:
+        words: as of `purpose_of`.
+
+    Returns:
+        The code; its purpose is `words`.
+
+    Raises:
+        KeyError: there is no such purpose or worker.
+    """
     purpose = purpose_of(words)
     return _package().code(words, purpose.roots, purpose.without.keys())
 
 
 @cache
 def whole_package() -> Code:
-    """The code of all modules, for what nobody compares."""
+    """The code of all modules, for results whose code is not compared."""
     package = _package()
     return package.code("", package.files)
 

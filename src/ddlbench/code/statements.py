@@ -1,4 +1,4 @@
-"""What a module of ours says, whatever its words, its folder and its name.
+"""The content of a module of ours: what its code does, whatever the module's folder and name.
 
 Two versions of a statement have the same text here if they differ only in docstrings, comments, formatting, annotations
 of functions and variables, the words of errors that they raise, imports of our own modules, or the names of these. The
@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 _BLOCKS = frozenset({"body", "orelse", "finalbody"})
-_LEFT_OUT = frozenset({"ctx", "type_comment", "kind", "returns"})  # fields that say nothing of what is done
+_LEFT_OUT = frozenset({"ctx", "type_comment", "kind", "returns"})  # fields that do not affect what is done
 _MODULE, _WORDS = "<a module of ours>", "<words>"
 
 
@@ -21,7 +21,10 @@ _MODULE, _WORDS = "<a module of ours>", "<words>"
 class Statement:
     """A statement at the top of a module.
 
-    text: what it says. names: those that it uses and does not bind. defines: the names that it binds in its module.
+    Attributes:
+        text: its content.
+        names: those that it uses and does not bind.
+        defines: the names that it binds in its module.
     """
 
     text: str
@@ -38,8 +41,11 @@ class Statement:
 class Source:
     """A module as it was read.
 
-    ours: a name -> the modules of ours, and the names in them, that it stands for. others: a name -> what it stands for
-    in other packages (`pathlib.Path`). reached: the modules of ours that it imports, or that a string names (`-m`).
+    Attributes:
+        statements: those at the top that do something.
+        ours: a name -> the modules of ours, and the names in them, that it stands for.
+        others: a name -> what it stands for in other packages (`pathlib.Path`).
+        reached: the modules of ours that it imports, or that a string names (`-m`).
     """
 
     statements: tuple[Statement, ...]
@@ -55,8 +61,11 @@ def read(text: str, known: Collection[str]) -> Source:
         text: the module's source.
         known: the dotted names of all modules of ours.
 
+    Returns:
+        Its statements, and the meaning of the names that it imports.
+
     Raises:
-        SyntaxError: the source is no Python.
+        SyntaxError: the source is not Python.
     """
     writer = _Writer(known)
     statements = tuple(writer.statement(node) for node in writer.top_level(ast.parse(text).body))
@@ -69,7 +78,7 @@ def read(text: str, known: Collection[str]) -> Source:
 
 
 class _Writer:
-    """Writes the statements of one module, and notes what names stand for on the way."""
+    """Writes the statements of one module, and notes the meaning of names meanwhile."""
 
     def __init__(self, known: Collection[str]) -> None:
         self.known = known
@@ -134,7 +143,7 @@ class _Writer:
         return write(self, node) if write else self._plain(node)
 
     def _plain(self, node: ast.AST) -> str:
-        """Every field that is there, by its name: what newer versions of Python add is absent in old code."""
+        """All fields that are present, by name. Fields that newer versions of Python add are absent in old code."""
         fields = []
         for name in node._fields:
             value = getattr(node, name, None)
@@ -147,7 +156,7 @@ class _Writer:
         return f"{type(node).__name__}({','.join(fields)})"
 
     def _value(self, value: Any) -> str:
-        """A child, an identifier, or nothing, which is not the constant None: `{**more}` has no key."""
+        """A child, an identifier, or `-` for an absent child, unlike the constant None: `{**more}` has no key."""
         if isinstance(value, ast.AST):
             return self._text(value)
         return "-" if value is None else ascii(value)
@@ -165,7 +174,7 @@ class _Writer:
         return ascii(node.value)
 
     def _joined(self, node: ast.JoinedStr) -> str:
-        """An f-string; neighbours are one string, which versions of Python leave in different parts."""
+        """An f-string. Neighbouring strings become one, because versions of Python split them differently."""
         if self._is_raising:
             return _WORDS
         parts: list[str] = []
@@ -209,7 +218,7 @@ class _Writer:
         return text
 
     def _annotated(self, node: ast.AnnAssign) -> str:
-        """In a class the annotation makes a field of a dataclass; elsewhere it is for readers."""
+        """In a class an annotation makes a field of a dataclass; elsewhere it has no effect."""
         if self._is_in_class:
             return self._plain(node)
         if node.value is None:
@@ -254,7 +263,7 @@ _SPECIAL: dict[type[ast.AST], Callable[[_Writer, Any], str]] = {
 
 
 def _counting(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that do something where a module is imported."""
+    """The statements that do something when a module is imported."""
     for node in body:
         if isinstance(node, ast.If) and _is_for_checkers_or_scripts(node.test):
             yield from _counting(node.orelse)

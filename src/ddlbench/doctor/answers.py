@@ -1,4 +1,4 @@
-"""Ask all questions at once. A question that hangs gets the finding that there was no answer."""
+"""Ask all questions at once. A question that is not answered in time gets a finding that says so."""
 
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -19,7 +19,7 @@ def findings(questions: Sequence[Question], *, patience_s: float) -> list[Findin
         patience_s: how long to wait for all of them.
 
     Returns:
-        One finding for each question. An error is the finding that the thing is not here.
+        One finding for each question. If our error or an OSError is raised, the finding is that the thing is not here.
     """
     answers: SimpleQueue[tuple[int, Finding]] = SimpleQueue()
 

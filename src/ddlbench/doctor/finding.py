@@ -1,4 +1,4 @@
-"""A finding: whether this machine has one thing that figures may need, as a runtime, a fabric or a framework."""
+"""A finding: whether this machine has one thing that figures may need, such as a runtime or a fabric."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +17,7 @@ class Finding:
         name: of the thing.
         is_here: None if the question was not answered in time.
         says: what was found, or why it is not here.
-        to_do: what would bring it here, if that is known.
+        to_do: how to install it or set it up, if that is known.
     """
 
     kind: str
@@ -37,16 +37,34 @@ class Finding:
 
 
 class NoAnswer(DdlbenchError):
-    """A program gave no answer in time, so that nobody knows whether the thing is here."""
+    """A program gave no answer in time, so it is not known whether the thing is here."""
 
 
 def here(kind: str, name: str, says: str) -> Finding:
-    """Make the finding that a thing is here."""
+    """Make the finding that a thing is here.
+
+    Args:
+        kind: of the thing: runtime, fabric, framework, ...
+        name: of the thing.
+        says: what was found.
+
+    Returns:
+        A finding with `is_here` True.
+    """
     return Finding(kind, name, True, says)
 
 
 def silent(kind: str, name: str, patience_s: float) -> Finding:
-    """Make the finding that there was no answer within `patience_s`."""
+    """Make the finding that there was no answer in time.
+
+    Args:
+        kind: of the thing: runtime, fabric, framework, ...
+        name: of the thing.
+        patience_s: how long we waited.
+
+    Returns:
+        A finding with `is_here` None; it proposes to wait ten times as long.
+    """
     wait = f"a machine that is busy may need more: --patience {10 * patience_s:g}"
     return Finding(kind, name, None, f"no answer within {patience_s:g} s", wait)
 
@@ -55,9 +73,12 @@ def lacking(kind: str, name: str, error: object) -> Finding:
     """Make the finding that a thing is not here.
 
     Args:
-        kind: of the thing.
+        kind: of the thing: runtime, fabric, framework, ...
         name: of the thing.
-        error: its first sentence says why, the others what to do.
+        error: an exception or a text; its first sentence says why, the others what to do.
+
+    Returns:
+        A finding with `is_here` False.
     """
     first, *lines = str(error).strip().splitlines() or ["it gives no reason"]
     why, dot, rest = first.partition(". ")

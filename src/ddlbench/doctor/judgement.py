@@ -49,7 +49,14 @@ class Verdict:
 
 
 def needs(point: Point) -> frozenset[Key]:
-    """All things that must be here to measure a point."""
+    """List all things that must be here to measure a point.
+
+    Args:
+        point: of the plan.
+
+    Returns:
+        Their kinds and names.
+    """
     if point.fabric in BETWEEN_MACHINES:
         found = {("scheduler", "slurm")}
         of_devices = ("scheduler", "gpu nodes") if point.devices == "gpu" else ("devices", point.devices)
@@ -61,7 +68,15 @@ def needs(point: Point) -> frozenset[Key]:
 
 
 def parts(plan: Plan, figure: Figure) -> Iterator[Part]:
-    """All parts of a figure: points of its grids, trainings with faults, probes, runtimes, or counted models."""
+    """List all parts of a figure: points of its grids, trainings with faults, probes, runtimes, or counted models.
+
+    Args:
+        plan: of the configuration.
+        figure: of the plan.
+
+    Yields:
+        Each part. All counted models are one part.
+    """
     for run in plan.runs_of(figure.name):
         for point in filter(figure.shows, run.points):
             yield Part(needs(point), plan.status(point).reason)
@@ -85,6 +100,9 @@ def verdict(plan: Plan, name: str, findings: Iterable[Finding]) -> Verdict:
         plan: of the configuration.
         name: of the figure.
         findings: about this machine; a thing without a finding counts as being here.
+
+    Returns:
+        The numbers of parts, and the reasons for gaps.
 
     Raises:
         ConfigError: there is no such figure; names the nearest.

@@ -1,4 +1,4 @@
-"""The questions about a machine: small ones, which change nothing and have time-outs."""
+"""The questions about a machine: they are quick, change nothing and have time-outs."""
 
 import os
 import shutil
@@ -38,6 +38,9 @@ def questions(settings: Settings, root: Path, *, patience_s: float) -> list[Ques
         settings: the configuration.
         root: its repository.
         patience_s: how long a program may take to answer.
+
+    Returns:
+        Kind, name, and a function that finds the answer, for each thing.
     """
     named = settings.interfaces
     frameworks = {name: root / each.requirements for name, each in settings.environments.items()}
@@ -65,7 +68,7 @@ def questions(settings: Settings, root: Path, *, patience_s: float) -> list[Ques
 
 
 def _bare() -> Finding:
-    """Find the Python that makes environments, if their requirements name no other."""
+    """Find the Python that makes environments, unless their requirements name another."""
     python = find_interpreter(PREFERRED) or sys.executable
     if python == sys.executable and find_spec("venv") is None:
         return lacking("runtime", "bare", "Python has no venv. On Debian:  apt-get install python3-venv")
@@ -86,7 +89,7 @@ def _engine(name: str, patience_s: float) -> Finding:
 
 
 def _podman(patience_s: float) -> Finding:
-    """Find a socket of Podman that answers as Docker's does: then Podman can replace Docker."""
+    """Find a socket of Podman that answers like Docker's. With it Podman can replace Docker."""
     own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     named = os.environ.get("DOCKER_HOST", "").removeprefix("unix://")
     sockets = [named, *(each.format(own=own) for each in _PODMANS_SOCKETS)]
@@ -221,8 +224,8 @@ def _pinning() -> Finding:
 def _answer_of(argv: Sequence[str], patience_s: float) -> "subprocess.CompletedProcess[str]":
     """Run a command, and end it if it is silent for `patience_s`.
 
-    A command may outlive us, but not for long. To make it die with us would need Python code between fork and exec,
-    which is not safe beside the threads of the other questions.
+    A command may outlive us, but not for long. To end it together with this process, Python code would have to run
+    between fork and exec, which is not safe with the threads of the other questions.
 
     Raises:
         NoAnswer: the command did not end in time.

@@ -12,7 +12,15 @@ _MARKS = {True: "yes", False: "no", None: "?"}
 
 
 def screen(findings: Sequence[Finding], verdicts: Sequence[Verdict]) -> str:
-    """Write what is here, kind by kind, then which figures can be made, and why the others cannot."""
+    """Write what is here, kind by kind, then how many figures can be made, and why the others cannot.
+
+    Args:
+        findings: those of a kind one after another.
+        verdicts: of all figures to show.
+
+    Returns:
+        Lines of at most WIDTH characters.
+    """
     return "\n".join([*_found(findings), "", *_judged(verdicts)])
 
 

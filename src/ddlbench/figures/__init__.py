@@ -1,4 +1,4 @@
-"""Figures: a table of measurements in; a picture (svg, pdf, png), its data (csv) and its caption (rst) out."""
+"""Figures: from a table of measurements to a picture (svg, pdf, png), its data (csv) and its caption (rst)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
@@ -51,7 +51,17 @@ def draw(
 
 
 def drawn_rows(plot: "p9.ggplot") -> "pd.DataFrame":
-    """The tidy rows that a plot of ours shows, as in its CSV (see `rows.points`)."""
+    """Take from a plot the tidy rows that it shows, as they go into the figure's CSV.
+
+    Args:
+        plot: of ours; its rows are its data.
+
+    Returns:
+        The rows without `place`, the position in the picture; for most kinds see `rows.points`.
+
+    Raises:
+        TypeError: the plot has no rows.
+    """
     import pandas as pd
 
     if not isinstance(plot.data, pd.DataFrame):
@@ -60,15 +70,18 @@ def drawn_rows(plot: "p9.ggplot") -> "pd.DataFrame":
 
 
 def drawing(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], "p9.ggplot"]:
-    """Choose the function that draws a figure: the one that its study's module names, else the chart for its kind.
+    """Choose the function that draws a figure: that in its study's module, otherwise the chart for its kind.
 
-    So a figure that is only a chart of its columns needs no code.
+    Therefore a figure that is only a chart of its columns needs no code.
+
+    Args:
+        figure: from the study's file.
 
     Returns:
         A function from a table of measurements and the figure to its plot.
 
     Raises:
-        ConfigError: figures of this kind need a function, and the study's module names none.
+        ConfigError: figures of this kind need a function, and the study's module has none for this figure.
     """
     if named := _named(figure, "FIGURES"):
         return named  # type: ignore[no-any-return]
@@ -96,7 +109,10 @@ def drawing(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], "p9.ggplot
 
 
 def captioning(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], str]:
-    """Choose the function that writes a figure's caption: the one that its study's module names, else that of its kind.
+    """Choose the function that writes a figure's caption: that in its study's module, otherwise that of its kind.
+
+    Args:
+        figure: from the study's file.
 
     Returns:
         A function from the rows that were drawn and the figure to reStructuredText.
@@ -114,6 +130,6 @@ def captioning(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], str]:
 
 
 def _named(figure: "Figure", dictionary: str) -> Any:
-    """What the module of the figure's study names for it in one of its dictionaries; None if nothing."""
+    """The entry for a figure in a dictionary of its study's module; None if there is none."""
     module = f"{__name__}.{figure.study}"
     return getattr(import_module(module), dictionary, {}).get(figure.name) if find_spec(module) else None

@@ -24,7 +24,18 @@ HEADINGS = {
 
 
 def epoch_time(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Draw the time per epoch for each number of workers against epoch, batch size or latency (figures 7 to 15)."""
+    """Draw the time per epoch for each number of workers against epoch, batch size or latency (figures 7 to 15).
+
+    Args:
+        table: as in results/tables.
+        figure: from the study's file.
+
+    Returns:
+        The plot, with a line for each number of workers.
+
+    Raises:
+        ConfigError: as of `rows.points`.
+    """
     return line_chart(points(table, figure), figure, legend="workers")
 
 
@@ -32,7 +43,17 @@ def table4(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
     """Draw table 4, the measured database: a row for workers and batch size, a column for each latency.
 
     A cell holds the time per epoch and below it the 95 % interval, or the reason why there is none. For each batch size
-    and latency the fastest number of workers is bold. One worker uses no link, so that its value is in all columns.
+    and latency the fastest number of workers is bold. One worker uses no link, so its value is in all columns.
+
+    Args:
+        table: as in results/tables.
+        figure: from the study's file.
+
+    Returns:
+        The picture of the table; its data are the rows of `rows.points`, sorted as in the table.
+
+    Raises:
+        ConfigError: as of `rows.points`, or two points belong into one cell.
     """
     rows = points(table, figure)
     kinds = [

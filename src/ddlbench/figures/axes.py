@@ -13,7 +13,14 @@ LOG_FROM_RATIO = 30.0
 
 
 def ticks(values: Iterable[float]) -> list[str]:
-    """Write the numbers at an axis: all digits, no exponent; with commas for thousands if one reaches 10,000."""
+    """Write the numbers at an axis: all digits, no exponent, and commas for thousands if one reaches 10,000.
+
+    Args:
+        values: at all ticks of the axis.
+
+    Returns:
+        A text for each value, in order.
+    """
     values = list(values)
     text = "{:,.10g}" if max(map(abs, values), default=0) >= 10_000 else "{:.10g}"
     return [text.format(value) for value in values]
@@ -41,7 +48,15 @@ class XAxis:
 
     @classmethod
     def of(cls, values: "pd.Series[Any]", log_base: int | None) -> "XAxis":
-        """Make the axis that shows `values`, with a tick at each value whose text has room."""
+        """Make the axis that shows all of some values, with a tick at each value whose text has room.
+
+        Args:
+            values: at least one, in data units; positive for a logarithmic axis.
+            log_base: of a logarithmic axis; None for a linear one.
+
+        Returns:
+            The axis from the least to the largest value.
+        """
         places = sorted({float(value) for value in values})
         span = cls(places[0], places[-1], log_base, (), ())
         texts = ticks(places)
@@ -54,16 +69,37 @@ class XAxis:
         return cls(span.low, span.high, log_base, tuple(breaks), tuple(labels))
 
     def place(self, value: float) -> float:
-        """Where `value` lies, in the axis' own units: its logarithm on a logarithmic axis."""
+        """Convert a value from data units to the axis' own units.
+
+        Args:
+            value: in data units; positive for a logarithmic axis.
+
+        Returns:
+            The value's logarithm on a logarithmic axis, the value itself on a linear one.
+        """
         return math.log(value, self.log_base) if self.log_base else value
 
     def value(self, share: float) -> float:
-        """The data value at a share of the axis' length, from 0 to 1."""
+        """Find the value at a place on the axis.
+
+        Args:
+            share: of the axis' length: 0 is its left end, 1 its right end. Other numbers are outside.
+
+        Returns:
+            The value in data units.
+        """
         place = self.place(self.low) + share * self.width
         return float(self.log_base**place) if self.log_base else place
 
     def share(self, value: float) -> float:
-        """How far along the axis `value` lies, from 0 to 1."""
+        """Find how far along the axis a value is.
+
+        Args:
+            value: in data units.
+
+        Returns:
+            A share of the axis' length: 0 at its left end, 1 at its right end.
+        """
         return (self.place(value) - self.place(self.low)) / self.width
 
     @property
@@ -96,13 +132,27 @@ class YAxis:
     log: bool
 
     def above(self, share: float) -> float:
-        """The data value that lies above the upper end, by this share of the data's range."""
+        """Find the value at a place above the axis' upper end.
+
+        Args:
+            share: the distance from the upper end, as a share of the axis' length.
+
+        Returns:
+            The value in data units.
+        """
         if self.log:
             return self.high * float((self.high / self.low) ** share)
         return self.high + (self.high - self.low) * share
 
     def share(self, value: float) -> float:
-        """How far up the axis `value` lies, from 0 to 1."""
+        """Find how far up the axis a value is.
+
+        Args:
+            value: in data units; positive for a logarithmic axis.
+
+        Returns:
+            A share of the axis' length: 0 at its lower end, 1 at its upper end.
+        """
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -132,6 +182,9 @@ def y_axis(rows: pd.DataFrame, y: str, scale: str) -> YAxis:
         rows: from `rows.points`; columns `y`, `y`_low and `y`_high.
         y: the column that is shown.
         scale: `log` or `linear`, as the figure says.
+
+    Returns:
+        The axis; from 0 to 1 if there is no value. It is linear if a value is not positive.
     """
     values = pd.concat([rows[y], rows[f"{y}_low"], rows[f"{y}_high"]]).dropna()
     if values.empty:
@@ -147,5 +200,14 @@ def y_axis(rows: pd.DataFrame, y: str, scale: str) -> YAxis:
 
 
 def keep(x: Any, range: Any = None, only_finite: bool = True) -> Any:  # noqa: A002
-    """Keep values outside of an axis' limits; plotnine would remove them."""
+    """Keep values outside of an axis' limits; plotnine would remove them.
+
+    Args:
+        x: the values, as plotnine gives them to a scale's `oob`.
+        range: the limits; not used.
+        only_finite: not used.
+
+    Returns:
+        The values, unchanged.
+    """
     return x

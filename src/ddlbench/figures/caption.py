@@ -1,4 +1,4 @@
-"""The words beside a figure: how it was measured, what is missing and why, what the paper showed."""
+"""The texts beside a figure: how it was measured, what is missing and why, what the paper showed."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -84,6 +84,10 @@ def caption(rows: pd.DataFrame, figure: Figure) -> str:
 def conditions(rows: pd.DataFrame, figure: Figure) -> str:
     """List the conditions that all points share and the figure does not show elsewhere.
 
+    Args:
+        rows: the points that are drawn.
+        figure: from the study's file; its x, lines and columns show the others.
+
     Returns:
         One line of text: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, ...`.
     """
@@ -107,12 +111,12 @@ def conditions(rows: pd.DataFrame, figure: Figure) -> str:
 
 
 def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> str:
-    """Say how the points were measured.
+    """Describe how the points were measured.
 
     Args:
         rows: from `rows.points`.
         figure: from the study's file.
-        y: the column that is shown; None takes the figure's.
+        y: the column that is shown; None: the figure's.
 
     Returns:
         One line of text: emulated or real, dilation, repetitions, host, and whether times are extrapolated.
@@ -173,14 +177,28 @@ def is_unresolved(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def shared_gpus(measured: pd.DataFrame) -> list[str]:
-    """Say how many workers shared a GPU, if any did: `2 workers share a GPU (2, 4 workers)`."""
+    """Describe how many workers shared a GPU.
+
+    Args:
+        measured: the rows that were measured.
+
+    Returns:
+        Phrases such as `2 workers share a GPU (2, 4 workers)`; empty if no GPU was shared.
+    """
     counts = [count for count in values_of(measured, "workers_per_gpu") if count > 1]
     of = {count: values_of(measured[measured["workers_per_gpu"] == count], "workers") for count in counts}
     return [f"{count:g} workers share a GPU ({listed(workers)} workers)" for count, workers in of.items()]
 
 
 def unequal_software(measured: pd.DataFrame) -> list[str]:
-    """Say what else differs between the runtimes that are compared: `interpreters differ: 3.11.2 (docker), ...`."""
+    """Describe what else differs between the runtimes that are compared.
+
+    Args:
+        measured: the rows that were measured.
+
+    Returns:
+        Phrases such as `interpreters differ (torch): 3.11.2 (docker), ...`; empty if nothing differs.
+    """
     differences = []
     for column, what in (("python_version", "interpreters differ"), ("packages_sha256", "packages differ")):
         groups = measured.groupby("framework") if column in measured and "runtime" in measured else ()
@@ -195,11 +213,14 @@ def unequal_software(measured: pd.DataFrame) -> list[str]:
 
 
 def why_missing(row: Mapping[Any, Any], length: int = 64) -> str:
-    """Say why a point was not measured; points with the same cause get the same words.
+    """Give the reason why a point was not measured. Points with the same cause get the same words.
 
     Args:
         row: of the point; status, reason, memory_gb and devices are read.
         length: of the text at most, in characters.
+
+    Returns:
+        The reason, shortened with ` …` if it is too long.
     """
     if row["status"] == "does_not_fit":
         memory = row.get("memory_gb")
@@ -229,7 +250,14 @@ def _missing_list(rows: pd.DataFrame, figure: Figure) -> str:
 
 
 def dilations(measured: pd.DataFrame) -> str:
-    """The factors of time dilation: `1`, or `1 (1, 2 workers), 2 (3, 4 workers)` if they differ."""
+    """List the factors of time dilation.
+
+    Args:
+        measured: the rows that were measured.
+
+    Returns:
+        `1`, or `1 (1, 2 workers), 2 (3, 4 workers)` if the factors differ.
+    """
     factors = {
         k: values_of(measured[measured["dilation"] == k], "workers") for k in values_of(measured, "dilation")
     }
@@ -247,13 +275,28 @@ def _worded(text: str, value: Any) -> str:
 
 
 def span_of(counts: "pd.Series[Any]") -> str:
-    """The range of counts: `5`, or `3 to 5` if they differ."""
+    """Write the range of some counts.
+
+    Args:
+        counts: whole numbers, at least one.
+
+    Returns:
+        `5`, or `3 to 5` if they differ.
+    """
     low, high = int(counts.min()), int(counts.max())
     return f"{low}" if low == high else f"{low} to {high}"
 
 
 def values_of(rows: pd.DataFrame, column: str) -> list[Any]:
-    """The distinct values of a column, without empty ones; numbers sorted, others in the order of the rows."""
+    """List the distinct values of a column, without empty ones.
+
+    Args:
+        rows: any table.
+        column: of the table or not.
+
+    Returns:
+        Numbers sorted, other values in the order of the rows; empty if there is no such column.
+    """
     if column not in rows:
         return []
     values = list(dict.fromkeys(rows[column].dropna()))
@@ -261,7 +304,14 @@ def values_of(rows: pd.DataFrame, column: str) -> list[Any]:
 
 
 def listed(values: Iterable[Any]) -> str:
-    """Join values to one line, with commas; numbers without needless digits."""
+    """Join values to one line.
+
+    Args:
+        values: numbers or anything else.
+
+    Returns:
+        The values with commas between them; numbers have at most six digits.
+    """
     return ", ".join(f"{value:g}" if isinstance(value, int | float) else str(value) for value in values)
 
 
@@ -270,5 +320,12 @@ def _counted(count: int, noun: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape the characters of `text` that reStructuredText would read as markup, and join its lines."""
+    """Escape what reStructuredText would read as markup.
+
+    Args:
+        text: plain text, in one line or several.
+
+    Returns:
+        One line; between words there is one space.
+    """
     return re.sub(r"([\\*`_|<>])", r"\\\1", " ".join(text.split()))

@@ -80,8 +80,11 @@ def line_chart(
     Args:
         rows: from `rows.points`.
         figure: from the study's file.
-        y: the column to show; None takes the figure's.
-        legend: the legend's title; None takes the label of the figure's lines.
+        y: the column to show; None: the figure's.
+        legend: the legend's title; None: the label of the figure's lines.
+
+    Returns:
+        The plot; its data are `rows`.
     """
     y = y or figure.y
     axis = y_axis(rows, y, figure.y_scale)
@@ -115,8 +118,11 @@ def category_chart(
     Args:
         rows: from `rows.points`.
         figure: from the study's file.
-        y: the column to show; None takes the figure's.
-        legend: the legend's title; None takes the label of the figure's lines.
+        y: the column to show; None: the figure's.
+        legend: the legend's title; None: the label of the figure's lines.
+
+    Returns:
+        The plot; its data are `rows` with `place`, the position of each mark on the x axis.
     """
     y = y or figure.y
     categories = [str(value) for value in dict.fromkeys(rows[figure.x])]
@@ -146,7 +152,14 @@ def category_chart(
 
 
 def number(value: float) -> str:
-    """Write a measured number for a table: three digits, or all before the point; with commas from 10,000 on."""
+    """Write a measured number for a table.
+
+    Args:
+        value: finite.
+
+    Returns:
+        At least three significant digits, all digits before the point, and commas for thousands from 10,000 on.
+    """
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -154,7 +167,16 @@ def number(value: float) -> str:
 
 
 def wrapped(text: str, point_size: float, width_in: float = theme.WIDTH_IN) -> str:
-    """Break `text` into lines that fit into the picture at this size of letters (in points)."""
+    """Break a text into lines that fit into the picture.
+
+    Args:
+        text: any; line breaks in it count as spaces.
+        point_size: of the letters, in points.
+        width_in: of the picture, in inches.
+
+    Returns:
+        The lines, joined by line breaks.
+    """
     return "\n".join(
         textwrap.wrap(text, int((width_in - 0.15) * 72 / (0.53 * point_size)), break_on_hyphens=False)
     )
@@ -256,6 +278,10 @@ _BESIDE_PANEL_IN = 0.9  # the y axis with its texts: a legend begins where the p
 
 def legend_shape(names: Iterable[str], title: str) -> tuple[int, int]:
     """Choose the shape of the legend, so that it is not wider than the picture.
+
+    Args:
+        names: of the series.
+        title: of the legend; it may be empty.
 
     Returns:
         Columns and rows; the title counts as a row if it does not fit beside. One series needs no legend: no rows.

@@ -22,6 +22,9 @@ def fault_table(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
     Args:
         table: as in results/faults, one or several.
         figure: from the study's file.
+
+    Returns:
+        The picture of the table; its data are `table`.
     """
     systems = table[["framework", "strategy"]].drop_duplicates()
     ways = list(dict.fromkeys(table["killed"]))
@@ -96,11 +99,14 @@ def _how(table: pd.DataFrame) -> str:
 
 
 def fault_caption(table: pd.DataFrame, figure: Figure) -> str:
-    """Write the report's caption as reStructuredText, with the last words of the first survivor that ended.
+    """Write the report's caption, with the last error line in the log of the first survivor that ended.
 
     Args:
         table: as in results/faults, one or several.
         figure: from the study's file.
+
+    Returns:
+        reStructuredText.
     """
     sentences = [
         f"**{escaped(figure.title)}.** {escaped(_meaning(table))} {escaped(_conditions(table, figure))}."

@@ -1,4 +1,4 @@
-"""Points that could not be measured, as visible gaps: marks in a strip above the data, and the reasons in words."""
+"""Points that could not be measured, as visible gaps: marks in a strip above the data, and the reasons as text."""
 
 import textwrap
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Gaps:
 
 
 def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, axis: YAxis) -> Gaps:
-    """Place the gaps: a row of marks for each reason and series, with the reason in words beside them.
+    """Place the gaps: a row of marks for each reason and series, with the reason as text beside them.
 
     Args:
         rows: from `rows.points`; a row without a value of `y` is a gap.
@@ -40,6 +40,9 @@ def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, a
         y: the column that is shown.
         span: the x axis.
         axis: the y axis.
+
+    Returns:
+        The strip of gaps; without gaps its tables are empty and it has no rows.
     """
     missing = rows[rows[y].isna()]
     if missing.empty:
@@ -81,7 +84,15 @@ def _reason_place(why: str, shares: list[float]) -> tuple[str, float, Literal["l
 
 
 def band(span: XAxis, axis: YAxis) -> p9.annotate:
-    """The grey strip above the data that holds the gaps."""
+    """Make the grey strip above the data that holds the gaps.
+
+    Args:
+        span: the x axis.
+        axis: the y axis.
+
+    Returns:
+        A layer; it is larger than the strip, and the panel cuts it off.
+    """
     ends = {
         "xmin": span.value(-0.1),
         "xmax": span.value(1.1),

@@ -11,12 +11,34 @@ from ddlbench.plan.study import Figure
 
 
 def quality(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Draw test loss (figure 1) or test accuracy (figure 2) against the batch size."""
+    """Draw test loss (figure 1) or test accuracy (figure 2) against the batch size.
+
+    Args:
+        table: as in results/tables.
+        figure: from the study's file; its `y` is the quantity.
+
+    Returns:
+        The plot, with a line for each series of the figure.
+
+    Raises:
+        ConfigError: as of `rows.points`.
+    """
     return line_chart(points(table, figure), figure, legend=_legend(table))
 
 
 def training_time(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Draw the training time against the batch size, in milliseconds as in the paper (figure 3)."""
+    """Draw the training time against the batch size, in milliseconds as in the paper (figure 3).
+
+    Args:
+        table: as in results/tables, with training times in seconds.
+        figure: from the study's file.
+
+    Returns:
+        The plot, with a line for each series of the figure.
+
+    Raises:
+        ConfigError: as of `rows.points`.
+    """
     rows = points(table, figure, y="training_time_ms")
     return line_chart(rows, figure, y="training_time_ms", legend=_legend(table))
 

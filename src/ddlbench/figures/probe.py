@@ -17,7 +17,7 @@ OURS, NETPIPE = "ddlbench", "NPtcp"  # tools, as the tables name them
 TOOLS = {OURS: "", NETPIPE: ", NetPIPE's NPtcp"}
 _BREAKS = (1, 16, 256, 4096, 65536, 1 << 20, 1 << 24)
 _RATE_PT = theme.NOTE_PT - 0.5
-_OUTRUN = 0.05  # a message that is faster than its link by this share was not limited by it
+_OUTRUN = 0.05  # a message that is faster than its link by this share was not limited by the link
 
 
 def messages(table: pd.DataFrame, figure: Figure, names: Mapping[str, str]) -> pd.DataFrame:
@@ -54,7 +54,10 @@ def message_chart(rows: pd.DataFrame, figure: Figure, claim: str = "") -> p9.ggp
     Args:
         rows: from `messages`.
         figure: from the study's file.
-        claim: a sentence for the subtitle.
+        claim: a sentence for the subtitle; it may be empty.
+
+    Returns:
+        The plot; its data are `rows`.
     """
     y = figure.y
     axis = y_axis(rows, y, figure.y_scale)
@@ -120,7 +123,7 @@ def _rates(rows: pd.DataFrame, span: XAxis, links: list[str]) -> list[Any]:
 
 
 def how_probed(rows: pd.DataFrame) -> list[str]:
-    """Say how messages were measured.
+    """Describe how messages were measured.
 
     Args:
         rows: from `messages`.
@@ -158,12 +161,15 @@ def _outrunning_bytes(rows: pd.DataFrame) -> int:
 
 
 def message_caption(rows: pd.DataFrame, figure: Figure, claim: str = "") -> str:
-    """Write the report's caption as reStructuredText.
+    """Write the report's caption.
 
     Args:
         rows: from `messages`.
         figure: from the study's file.
-        claim: a sentence for its end.
+        claim: a sentence for its end; it may be empty.
+
+    Returns:
+        reStructuredText.
     """
     sentences = [f"**{escaped(figure.title)}.** {escaped(_links_in_words(rows))}"]
     sentences.append(f"Probed on {escaped('; '.join(how_probed(rows)))}.")
@@ -184,5 +190,13 @@ def _links_in_words(rows: pd.DataFrame) -> str:
 
 
 def nearest_size(rows: pd.DataFrame, size_bytes: float) -> int:
-    """The measured message size that is closest to `size_bytes`, on a logarithmic scale."""
+    """Find the measured message size that is closest to another size, on a logarithmic scale.
+
+    Args:
+        rows: from `messages`.
+        size_bytes: the other size, at least 1.
+
+    Returns:
+        Bytes.
+    """
     return int(min(set(rows["size_bytes"]), key=lambda size: abs(math.log(size / size_bytes))))

@@ -39,7 +39,7 @@ def points(table: pd.DataFrame, figure: Figure, *, y: str | None = None) -> pd.D
     Args:
         table: as in results/tables, any number of grids.
         figure: from the study's file.
-        y: the column to show; None takes the figure's. `<name>_ms` is made from `<name>_s` if the table has only that.
+        y: the column to show; None: the figure's. `<name>_ms` is made from `<name>_s` if the table has only that.
 
     Returns:
         One row for each point (and epoch), in drawing order. Columns: the point's, `y`, `y`_low, `y`_high (95 %
@@ -141,7 +141,7 @@ def _with_derived_columns(table: pd.DataFrame, y: str) -> pd.DataFrame:
 
 
 def _with_speedup(rows: pd.DataFrame) -> pd.DataFrame:
-    """Images per second relative to one worker's of the same line (shi2019, figures 4.3 and 4.4).
+    """Add the speed-up: images per second relative to one worker's of the same line (shi2019, figures 4.3 and 4.4).
 
     The interval is the widest that those of both allow. Without a measured single worker there is no speed-up.
     """
@@ -165,7 +165,15 @@ def _with_speedup(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
-    """Select rows by column -> value or values. One worker has no link, and so it matches every link."""
+    """Select rows by the values of columns.
+
+    Args:
+        rows: of a table; it has the columns.
+        where: column -> value or values. One worker has no link, and therefore matches every link.
+
+    Returns:
+        The rows that match all columns.
+    """
     for column, asked in where.items():
         match = rows[column].isin(list(asked) if is_list_like(asked) else [asked])
         if column in LINK_COLUMNS:

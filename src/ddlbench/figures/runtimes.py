@@ -31,6 +31,9 @@ def runtime_table(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
     Args:
         table: as in results/probes/runtimes.
         figure: from the study's file.
+
+    Returns:
+        The picture of the table, one-way times in µs and throughputs in Gbit/s; its data are `table`.
     """
     sizes = values_of(table, "size_bytes")
     quantities = (
@@ -90,7 +93,15 @@ def _how(table: pd.DataFrame) -> str:
 
 
 def runtime_caption(rows: pd.DataFrame, figure: Figure) -> str:
-    """Write the report's caption as reStructuredText; `rows` are those of the table."""
+    """Write the report's caption.
+
+    Args:
+        rows: as in results/probes/runtimes.
+        figure: from the study's file.
+
+    Returns:
+        reStructuredText.
+    """
     return (
         f"**{escaped(figure.title)}.** {escaped(_MEANING)}\n{escaped(_how(rows))}.\n"
         f"In the paper: {escaped(figure.caption)}\n"

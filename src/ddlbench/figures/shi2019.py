@@ -1,4 +1,4 @@
-"""Shi 2019: a parameter server against a ring."""
+"""Shi 2019: a parameter server compared with a ring."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,15 @@ NOTE = (
 
 
 def table3_1(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Draw table 3.1: size and multiply-adds of each model, counted here and in the paper."""
+    """Draw table 3.1: size and multiply-adds of each model, counted here and in the paper.
+
+    Args:
+        table: the counts of models, a row for each.
+        figure: from the study's file, with the published numbers.
+
+    Returns:
+        The picture of the table; its data are the rows of `counted`.
+    """
     rows = counted(table, figure)
     heads: list[dict[str, Any]] = [
         *({"column": column, "line": -2, "at": -1.7, "text": text} for column, text in GROUPS.items()),
@@ -59,7 +67,11 @@ def table3_1(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
 
 
 def counted(table: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """Put the paper's numbers beside ours.
+    """Put the paper's numbers (Shi 2019, table 3.1) beside ours.
+
+    Args:
+        table: the counts of models, with model, parameters, bytes and multiply_adds.
+        figure: from the study's file, with the published numbers; it decides which models are shown.
 
     Returns:
         One row for each model, in the figure's order: the table's counts, size_mb (MiB), published_size_mb and
@@ -71,7 +83,14 @@ def counted(table: pd.DataFrame, figure: Figure) -> pd.DataFrame:
 
 
 def how_counted(rows: pd.DataFrame) -> str:
-    """Say by which tool the models were counted, and for which images."""
+    """Describe by which tool the models were counted, and for which images.
+
+    Args:
+        rows: from `counted`.
+
+    Returns:
+        One line of text.
+    """
     return (
         f"counted by {listed(values_of(rows, 'counted_by'))}, not measured; one image of "
         f"{listed(values_of(rows, 'image_shape'))}, convolutions and matrix products only"
@@ -79,7 +98,15 @@ def how_counted(rows: pd.DataFrame) -> str:
 
 
 def caption3_1(rows: pd.DataFrame, figure: Figure) -> str:
-    """Write the report's caption as reStructuredText; `rows` are from `counted`."""
+    """Write the report's caption of table 3.1.
+
+    Args:
+        rows: from `counted`.
+        figure: from the study's file.
+
+    Returns:
+        reStructuredText.
+    """
     text = f"{NOTE} The numbers here are {how_counted(rows)}. In the paper: {figure.caption}"
     return f"**{escaped(figure.title)}.** {escaped(text)}\n"
 

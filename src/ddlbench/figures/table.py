@@ -26,6 +26,9 @@ def table_picture(
         title: above the table.
         note: below the title.
         caption: below the table.
+
+    Returns:
+        The plot; its data are `rows`. It is wider than other figures if the columns need more room.
     """
     columns, lines = float(cells["column"].max()), int(cells["line"].max())
     width_in = max(theme.WIDTH_IN, COLUMN_IN * (columns + 1))

@@ -78,6 +78,9 @@ def activity_chart(rows: pd.DataFrame, figure: Figure) -> p9.ggplot:
     Args:
         rows: from `activity`.
         figure: from the study's file.
+
+    Returns:
+        The plot; its data are `rows`. Time is in seconds, as without dilation.
     """
     y = figure.y
     drawn = rows[rows[y].notna()]
@@ -148,7 +151,14 @@ def _lines(drawn: pd.DataFrame, names: list[str], columns: int) -> list[Any]:
 
 
 def how_sampled(rows: pd.DataFrame) -> list[str]:
-    """Say in phrases how telemetry was recorded: emulated or real, dilation, repetition, sampling, its cost, host."""
+    """Describe how telemetry was recorded.
+
+    Args:
+        rows: from `activity`.
+
+    Returns:
+        Phrases: emulated or real, dilation, repetition, sampling, its cost, host.
+    """
     seen = rows[rows["time_s"].notna()]
     if seen.empty:
         return ["nothing could be shown here"]
@@ -165,7 +175,15 @@ def how_sampled(rows: pd.DataFrame) -> list[str]:
 
 
 def activity_caption(rows: pd.DataFrame, figure: Figure) -> str:
-    """Write the report's caption as reStructuredText; `rows` are from `activity`."""
+    """Write the report's caption, with the points that are not shown.
+
+    Args:
+        rows: from `activity`.
+        figure: from the study's file.
+
+    Returns:
+        reStructuredText.
+    """
     sentences = [f"**{escaped(figure.title)}.** {escaped(conditions(rows, figure))}."]
     sentences.append(f"Recorded on {escaped('; '.join(how_sampled(rows)))}.")
     sentences += [

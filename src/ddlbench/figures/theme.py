@@ -1,4 +1,4 @@
-"""How pictures look and are saved: one theme, colours that everybody can tell apart, equal bytes for equal data."""
+"""How pictures look and are saved: one theme, colours that all readers can distinguish, equal bytes for equal data."""
 
 from io import BytesIO
 from itertools import cycle, islice
@@ -42,7 +42,15 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 def ddlbench_theme(height_in: float, width_in: float = WIDTH_IN) -> p9.theme:
-    """The theme of all figures: sans-serif letters, a light grid, the legend above the panel, notes below it."""
+    """Make the theme of all figures: sans-serif letters, a light grid, the legend above the panel, notes below it.
+
+    Args:
+        height_in: of the picture, in inches.
+        width_in: of the picture, in inches.
+
+    Returns:
+        A complete theme, to be added to a plot.
+    """
     none = p9.element_blank()
     return p9.theme_minimal(base_size=BASE_PT, base_family="sans-serif") + p9.theme(
         figure_size=(width_in, height_in),
@@ -73,16 +81,22 @@ def ddlbench_theme(height_in: float, width_in: float = WIDTH_IN) -> p9.theme:
 
 
 def styles(count: int) -> tuple[list[str], list[str], list[Any]]:
-    """Choose the looks of `count` series.
+    """Choose how series look.
+
+    Args:
+        count: how many series.
 
     Returns:
-        Colours, marker shapes and line types; no two series have all three in common.
+        Colours, marker shapes and line types, one of each for a series; no two series have all three in common.
     """
     return tuple(list(islice(cycle(kind), count)) for kind in (COLOURS, SHAPES, LINETYPES))  # type: ignore[return-value]
 
 
 def render(plot: p9.ggplot) -> dict[str, bytes]:
     """Save a plot in all formats; equal plots give equal bytes.
+
+    Args:
+        plot: with a theme.
 
     Returns:
         svg, pdf, png (200 dpi) -> the file's content.

@@ -12,22 +12,35 @@ from ddlbench.figures.probe import OURS, message_caption, message_chart, message
 from ddlbench.figures.rows import points
 from ddlbench.plan.study import Figure
 
-CLAIMED_PERCENT = 10  # Singularity trains so much faster than Docker
+CLAIMED_PERCENT = 10  # the paper: Singularity trains so much faster than Docker
 NAMES = {"infiniband-edr": "InfiniBand EDR", "ten-gigabit": "10 GbE"}
 CLAIMED_RATIO, CLAIMED_BYTES = 14, 1_000_000  # "while the message size is 1000 Kbytes"
 
 
 def node_to_node(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Draw throughput against message size for InfiniBand and 10 GbE (figure 2), with the paper's ratio and ours."""
+    """Draw throughput against message size for InfiniBand and 10 GbE (figure 2), with the paper's ratio and ours.
+
+    Args:
+        table: as in results/probes/point_to_point, of both links.
+        figure: from the study's file.
+
+    Returns:
+        The plot; its data are the rows of `probe.messages`.
+    """
     rows = messages(table, figure, NAMES)
     return message_chart(rows, figure, claim(rows))
 
 
 def claim(rows: pd.DataFrame) -> str:
-    """State the paper's claim and the ratio measured here, whose interval is the widest that both intervals allow.
+    """State the paper's claim (Wang 2019, figure 2) and the ratio measured here, with an interval.
+
+    The interval of the ratio is the widest that the intervals of both throughputs allow.
 
     Args:
         rows: from `probe.messages`, with both links.
+
+    Returns:
+        Two sentences.
     """
     ours = rows[rows["tool"] == OURS]
     size = nearest_size(ours, CLAIMED_BYTES)
@@ -44,12 +57,31 @@ def claim(rows: pd.DataFrame) -> str:
 
 
 def caption(rows: pd.DataFrame, figure: Figure) -> str:
-    """Write the report's caption, with the claim; `rows` are from `probe.messages`."""
+    """Write the report's caption of figure 2, with the claim.
+
+    Args:
+        rows: from `probe.messages`, with both links.
+        figure: from the study's file.
+
+    Returns:
+        reStructuredText.
+    """
     return message_caption(rows, figure, claim(rows))
 
 
 def in_containers(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
-    """Draw the mean epoch time without a container, in Docker and in Apptainer (figure 3), with the verdict."""
+    """Draw the mean epoch time without a container, in Docker and in Apptainer (figure 3), with the verdict.
+
+    Args:
+        table: as in results/tables.
+        figure: from the study's file.
+
+    Returns:
+        The plot; its data are the rows of `rows.points`, with the place of each mark.
+
+    Raises:
+        ConfigError: as of `rows.points`.
+    """
     rows = points(table, figure)
     plot = category_chart(rows, figure)
     text = wrapped(verdict(rows), theme.NOTE_PT + 0.5)
@@ -60,12 +92,15 @@ def in_containers(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
 
 
 def verdict(rows: pd.DataFrame) -> str:
-    """State the paper's claim and, in a sentence for each number of workers, what was measured here.
+    """State the paper's claim (Wang 2019, figure 3) and, for each number of workers, what was measured here.
 
     The interval of a ratio is the widest that the intervals of both times allow.
 
     Args:
-        rows: from `rows.points`.
+        rows: from `rows.points`, with epoch times in seconds.
+
+    Returns:
+        One sentence for the claim, and one for each number of workers.
     """
     sentences = [f"Claimed: Singularity (now Apptainer) is about {CLAIMED_PERCENT} % faster than Docker."]
     for workers, same in rows.groupby("workers"):
@@ -99,7 +134,15 @@ def _judged(low: float, high: float) -> str:
 
 
 def caption_of_containers(rows: pd.DataFrame, figure: Figure) -> str:
-    """Write the report's caption, with the verdict; `rows` are from `rows.points`."""
+    """Write the report's caption of figure 3, with the verdict.
+
+    Args:
+        rows: from `rows.points`.
+        figure: from the study's file.
+
+    Returns:
+        reStructuredText.
+    """
     return f"{captions.caption(rows, figure)}\n{captions.escaped(verdict(rows))}\n"
 
 

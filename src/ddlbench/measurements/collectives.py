@@ -1,9 +1,9 @@
 """The results of a probe of collectives as tidy rows: times, and the bandwidths that nccl-tests defines.
 
-For S bytes in t seconds, the algorithm bandwidth is S / t. The bus bandwidth is that times a factor, which depends on
-the collective and the number of hosts, so that it compares with the rate of a host's link (NVIDIA, nccl-tests,
-doc/PERFORMANCE.md). S is the whole array. With all-gather each host begins with a part of it, with reduce-scatter each
-ends with one.
+S bytes in t seconds have the algorithm bandwidth S / t. The bus bandwidth is the algorithm bandwidth times a factor. It
+depends on the collective and the number of hosts, so that the result can be compared with the rate of a host's link
+(NVIDIA, nccl-tests, doc/PERFORMANCE.md). S is the whole array. With all-gather each host begins with a part of it, with
+reduce-scatter each ends with one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,8 +19,8 @@ COLUMNS = (
     *("algorithm_bandwidth_mbit", "algorithm_bandwidth_mbit_low", "algorithm_bandwidth_mbit_high"),
     *("bus_bandwidth_mbit", "bus_bandwidth_mbit_low", "bus_bandwidth_mbit_high", "repetitions", "host"),
 )
-# What the busiest link carries in one direction, in units of S. Push and pull are not in nccl-tests: the parameter
-# server's link receives, or sends, S for each of the n - 1 workers.
+# What the busiest link carries in one direction, in units of S, with n hosts. Push and pull are not in nccl-tests: the
+# parameter server's link receives, or sends, S for each of the n - 1 workers.
 BUS_FACTORS: Mapping[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "broadcast": lambda n: 1.0,
@@ -36,18 +36,45 @@ Times = Mapping[tuple[str, int], Sequence[float]]  # (collective, size in bytes)
 
 
 def whole_bytes(collective: str, size_bytes: int, hosts: int) -> int:
-    """Round a size down to one that is possible: whole elements, the same number on each host, at least one."""
+    """Round a size down to one that is possible: whole elements, the same number on each host, at least one.
+
+    Args:
+        collective: a key of BUS_FACTORS.
+        size_bytes: of the whole array.
+        hosts: how many take part.
+
+    Returns:
+        Bytes of the whole array.
+    """
     unit = ELEMENT_BYTES * (hosts if collective in IN_PARTS else 1)
     return max(1, size_bytes // unit) * unit
 
 
 def algorithm_bandwidth_mbit(size_bytes: int, seconds: float) -> float:
-    """S / t, in 10^6 bit/s."""
+    """Compute the algorithm bandwidth, S / t (NVIDIA, nccl-tests, doc/PERFORMANCE.md).
+
+    Args:
+        size_bytes: S, the whole array.
+        seconds: t, the time of one collective.
+
+    Returns:
+        10^6 bit/s.
+    """
     return size_bytes * 8e-6 / seconds
 
 
 def bus_bandwidth_mbit(collective: str, hosts: int, size_bytes: int, seconds: float) -> float:
-    """Algorithm bandwidth times the collective's factor, in 10^6 bit/s."""
+    """Compute the bus bandwidth: algorithm bandwidth times the collective's factor (nccl-tests, doc/PERFORMANCE.md).
+
+    Args:
+        collective: a key of BUS_FACTORS.
+        hosts: how many take part; for push and pull the server counts too.
+        size_bytes: of the whole array.
+        seconds: the time of one collective.
+
+    Returns:
+        10^6 bit/s, to be compared with the rate of a host's link.
+    """
     return algorithm_bandwidth_mbit(size_bytes, seconds) * BUS_FACTORS[collective](hosts)
 
 
@@ -88,7 +115,14 @@ def _measured(collective: str, hosts: int, size: int, values: Sequence[float]) -
 
 
 def as_csv(rows: Iterable[Row]) -> str:
-    """Write rows as CSV with the header COLUMNS; what was not measured is empty."""
+    """Write rows as CSV.
+
+    Args:
+        rows: as `rows` makes them.
+
+    Returns:
+        The text, with the header COLUMNS. What was not measured is empty.
+    """
     import pandas
 
     table = pandas.DataFrame(rows, columns=pandas.Index(COLUMNS))

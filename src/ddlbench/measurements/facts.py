@@ -38,7 +38,14 @@ def gather() -> dict[str, Any]:
 
 
 def short_label(facts: Mapping[str, Any]) -> str:
-    """Describe a machine in a few words, for captions and tables: `Intel Xeon Silver 4214, 2 cores, 8 GB`."""
+    """Describe a machine in a few words, for captions and tables: `Intel Xeon Silver 4214, 2 cores, 8 GB`.
+
+    Args:
+        facts: as `gather` returns them; a missing fact is left out.
+
+    Returns:
+        Processor, number of cores, memory in 10^9 bytes and GPUs.
+    """
     model = str(facts.get("cpu_model") or "unknown machine")
     parts = [" ".join(re.sub(r"\((R|TM|C)\)|\bCPU\b|\bProcessor\b|\d+-Core|@.*", " ", model).split())]
     if cores := facts.get("cores"):
@@ -101,7 +108,7 @@ def _cores_usable() -> int:
 
 
 def _slurm_nodes() -> str | None:
-    """The nodes of our SLURM job. Snakemake leaves a job only the variable with its number, so squeue is asked."""
+    """The nodes of our SLURM job. Snakemake leaves a job no variable but its number, so squeue is asked for them."""
     if (nodes := os.environ.get("SLURM_JOB_NODELIST")) or not (job := os.environ.get("SLURM_JOB_ID")):
         return nodes
     command = ["squeue", "--noheader", "--jobs", job, "--format", "%N"]

@@ -1,4 +1,4 @@
-"""What happened to trainings when members of their worker group were killed, as tidy rows: one for each."""
+"""What happened to trainings when members of their worker group were killed, as tidy rows: one for each training."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,20 +18,20 @@ COLUMNS = (
 _ERROR = re.compile(r"^[\w.]*(Error|Exception)\b.*:")
 _REASON = re.compile(r"\b(aborted|closed|refused|reset|timed out) by\b")
 _LONGEST = 300  # characters of a log's line
-_IN_TIME = 0.9  # of a time-out: a member that ended earlier did not wait for it
+_IN_TIME = 0.9  # of a time-out: a member that ended earlier did not wait until the time-out
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Fate:
-    """What has become of a member.
+    """What happened to a member.
 
     Attributes:
         name: of the member.
-        after_s: the time until then.
+        after_s: the time until then, in seconds.
         has_finished: it has trained to the end.
-        ended: how its process ended, if it did (`SIGKILL`, `status 1`).
+        ended: how its process ended (`SIGKILL`, `status 1`); None if it did not.
         said: the end of its log, if it ended.
     """
 
@@ -50,8 +50,8 @@ def outcome(survivors: Sequence[Fate], timeout_s: float) -> str:
         timeout_s: how long the framework waits for a silent member.
 
     Returns:
-        WENT_ON if all finished. HUNG if one was silent to the end, or ended only after its framework's time-out. Else
-        DIED.
+        WENT_ON if all finished. HUNG if one was silent to the end, or ended only after its framework's time-out.
+        Otherwise DIED.
     """
     if all(each.has_finished for each in survivors):
         return WENT_ON
@@ -74,12 +74,12 @@ def row(
     Args:
         killed: in words, which members were killed.
         victims: the members that were killed.
-        survivors: the others.
-        tested: how good the survivors' parameters were; None if nobody could test them.
+        survivors: the others, at least one; times as without dilation.
+        tested: test of the survivors' parameters; None if it was not possible.
         conditions: the columns that are known before the training, among them steps, at_step and timeout_s.
 
     Returns:
-        Values for COLUMNS. after_s is the time until the last survivor finished or ended, or until we no longer waited
+        Values for COLUMNS. after_s is the time until the last survivor finished or ended, or until we stopped waiting
         for it. steps_done is the number of steps that every surviving worker certainly did.
     """
     found = outcome(survivors, conditions["timeout_s"])
@@ -107,7 +107,14 @@ def _last(log: str) -> str:
 
 
 def as_csv(rows: Iterable[Row]) -> str:
-    """Write rows as CSV with the header COLUMNS; what does not apply is empty."""
+    """Write rows as CSV.
+
+    Args:
+        rows: as `row` makes them.
+
+    Returns:
+        The text, with the header COLUMNS. What does not apply is empty.
+    """
     import pandas
 
     table = pandas.DataFrame(rows, columns=pandas.Index(COLUMNS))

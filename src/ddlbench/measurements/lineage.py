@@ -1,7 +1,7 @@
 """Where a file comes from: read from its sidecar, or from the file itself.
 
-A sidecar lists the inputs of its file with their hashes. An input may have a sidecar too, so that sidecars span a tree.
-Two kinds of files need no sidecar: a manifest lists its measurements, and a measurement carries its own provenance.
+A sidecar lists the inputs of its file with their hashes. An input can have a sidecar too, so sidecars form a tree. Two
+kinds of files need no sidecar: a manifest lists its measurements, and a measurement contains its own provenance.
 """
 
 import json
@@ -20,7 +20,7 @@ _SIDECAR_KEYS = ("file", "sha256", "made_by", "inputs", "code", "host", "ended")
 
 
 class Input(NamedTuple):
-    """A file that another one was made from; sha256 is None if nothing says what it should be."""
+    """A file that another one was made from; sha256 is None if no sidecar has its hash."""
 
     path: str
     sha256: str | None
@@ -29,10 +29,10 @@ class Input(NamedTuple):
 
 @dataclass
 class Origin:
-    """What is known of where a file comes from.
+    """What is known about where a file comes from.
 
     Attributes:
-        made: how and when it was made, by which code, on which host, as the sidecar says; None without a sidecar.
+        made: how and when it was made, by which code, on which host, as its sidecar says; None without a sidecar.
         inputs: the files that it was made from.
         siblings: the file itself and those that were made together with it, each a path and a sha256.
         manifest: the content of the file, if it is a manifest.
@@ -45,7 +45,7 @@ class Origin:
 
     @property
     def code(self) -> Mapping[str, Any]:
-        """What the sidecar says of the code; empty without a sidecar."""
+        """The version of the code that made the file, as its sidecar says; empty without a sidecar."""
         return self.made["code"] if self.made else {}
 
 
@@ -106,7 +106,14 @@ def _read_sidecar(root: Path, name: str) -> dict[str, Any]:
 
 
 def read_manifest(file: Path) -> dict[str, Any] | None:
-    """The content of a run's manifest; None if `file` is something else."""
+    """Read a run's manifest.
+
+    Args:
+        file: any file.
+
+    Returns:
+        The manifest's content; None if the file is something else or cannot be read.
+    """
     if file.suffix != ".json":
         return None
     try:
@@ -118,30 +125,58 @@ def read_manifest(file: Path) -> dict[str, Any] | None:
 
 
 def measurements_of(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """The paths of all measurements that a manifest lists."""
+    """List the measurements of a manifest.
+
+    Args:
+        manifest: the content of one; it may be empty.
+
+    Returns:
+        An iterator over their paths, below the repository's root.
+    """
     for point in manifest.get("points", []):
         yield from point.get("measurements") or []
 
 
 def telemetry_files(record: Record) -> Iterator[tuple[str, str]]:
-    """The files that hold the telemetry of a record, each with its sha256."""
+    """List the files that hold the telemetry of a record.
+
+    Args:
+        record: one repetition.
+
+    Yields:
+        The path of each file, below the repository's root, and its sha256.
+    """
     for each in (record.get("telemetry") or {}).get("files", []):
         yield each["path"], each["sha256"]
 
 
 def is_record(file: Path) -> bool:
-    """Whether a file holds a measurement."""
+    """Say whether a file holds a measurement.
+
+    Args:
+        file: an existing regular file.
+
+    Returns:
+        True if it is JSON by its name and contains the key `step_times_ms`.
+
+    Raises:
+        OSError: it is JSON by its name and cannot be read.
+    """
     return file.suffix == ".json" and b'"step_times_ms"' in read_regular(file)
 
 
 def find(file: Path | str) -> tuple[Path, str]:
     """Find the repository of a file that has an origin.
 
+    Args:
+        file: a figure, a table, a manifest, a measurement or another file with a sidecar.
+
     Returns:
         The repository's root, and the file's path below it.
 
     Raises:
-        DdlbenchError: the file is missing, or nothing says where it comes from.
+        DdlbenchError: the file is missing, or has no origin.
+        DamagedRecord: a sidecar that could be the file's cannot be read.
     """
     path = Path(os.path.abspath(file))
     root = repository_root(path)

@@ -1,4 +1,4 @@
-"""`ddlbench verify`: hash again all files that a result was made from, and compare."""
+"""`ddlbench verify`: hash all files again that a result was made from, and compare the hashes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ NEEDS_A_SIDECAR = {"table", "figure"}
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A file that is not what its provenance says: changed, missing, damaged or without a sidecar.
+    """A file that differs from what its provenance says: changed, missing, damaged or without a sidecar.
 
     Attributes:
         path: of the file, below the repository's root.
         why: what is wrong with it, as the end of a sentence.
-        expected: the sha256 that its provenance says, if it says one.
-        found: the sha256 that it has now, if it is there.
+        expected: the sha256 in its provenance, if there is one.
+        found: the sha256 that it has now; None if it is missing.
     """
 
     path: str
@@ -36,25 +36,31 @@ class Mismatch:
 
 
 def verify(file: Path | str) -> list[Mismatch]:
-    """Hash everything again that `file` was made from.
+    """Hash everything again that a file was made from.
+
+    Args:
+        file: a result with an origin, as of `lineage.find`.
 
     Returns:
-        The files that do not match, sorted by path.
+        The files that do not match, sorted by path; empty if all match.
 
     Raises:
-        DdlbenchError: the file is missing, or nothing says where it comes from.
+        DdlbenchError: the file is missing, or has no origin.
     """
     return check([file])[1]
 
 
 def check(files: Iterable[Path | str]) -> tuple[int, list[Mismatch]]:
-    """Verify several files; a file that several were made from is hashed once.
+    """Verify several files. A file that several of them were made from is hashed once.
+
+    Args:
+        files: results with an origin, as of `lineage.find`.
 
     Returns:
         How many files were hashed, and those that do not match, sorted by path.
 
     Raises:
-        DdlbenchError: a file is missing, or nothing says where it comes from.
+        DdlbenchError: a file is missing, or has no origin.
     """
     comparison = _Comparison()
     for file in files:
@@ -122,7 +128,7 @@ class _Comparison:
 
 
 def _changed_code(code: Mapping[str, Any]) -> Mismatch | None:
-    """The code that decided a file, if it is no longer as the sidecar says; None if it is, or if nothing says."""
+    """The code that decided a file, if it differs from what the sidecar says; None if it does not, or is not known."""
     purpose, expected = code.get("purpose"), code.get("sha256")
     if not isinstance(purpose, str):
         return None

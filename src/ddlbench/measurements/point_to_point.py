@@ -79,7 +79,14 @@ def stream_rows(throughput_mbit: Mapping[int, Sequence[float]], conditions: Mapp
 
 
 def as_csv(rows: Iterable[Row]) -> str:
-    """Write rows as CSV with the header COLUMNS; what was not measured is empty."""
+    """Write rows as CSV.
+
+    Args:
+        rows: as `rows` and `stream_rows` make them.
+
+    Returns:
+        The text, with the header COLUMNS. What was not measured is empty.
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -91,7 +98,14 @@ def as_csv(rows: Iterable[Row]) -> str:
 
 
 def as_netpipe(rows: Iterable[Row]) -> str:
-    """Write rows in NetPIPE's three columns: bytes, throughput in 2^20 bit/s, one-way time in seconds."""
+    """Write rows in NetPIPE's three columns: bytes, throughput in 2^20 bit/s, one-way time in seconds.
+
+    Args:
+        rows: as `rows` makes them; streams have no one-way time.
+
+    Returns:
+        The text, one line for each row.
+    """
     return "".join(
         f"{row['size_bytes']:8d} {row['throughput_mbit'] * 1e6 / 2**20:f} {row['one_way_us'] / 1e6:0.9f}\n"
         for row in rows
@@ -100,6 +114,9 @@ def as_netpipe(rows: Iterable[Row]) -> str:
 
 def from_netpipe(text: str) -> dict[int, list[float]]:
     """Read NetPIPE's three columns.
+
+    Args:
+        text: what NetPIPE wrote: bytes, throughput in 2^20 bit/s, one-way time in seconds.
 
     Returns:
         Size in bytes -> one-way times in seconds.
@@ -115,5 +132,12 @@ def from_netpipe(text: str) -> dict[int, list[float]]:
 
 
 def latency_us(rows: Sequence[Row]) -> float | None:
-    """The latency: the smallest one-way time of messages of at most SMALL_BYTES; None if none was measured."""
+    """Find the latency: the smallest one-way time of a message of at most SMALL_BYTES.
+
+    Args:
+        rows: as `rows` makes them.
+
+    Returns:
+        Microseconds; None if no such message was measured.
+    """
     return min((row["one_way_us"] for row in rows if row["size_bytes"] <= SMALL_BYTES), default=None)

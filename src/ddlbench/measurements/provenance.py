@@ -22,7 +22,14 @@ SUFFIX = ".prov.json"
 
 
 def repository_root(file: Path | str) -> Path:
-    """The folder above `file` that holds the Snakefile; the working directory if there is none."""
+    """Find the root of the repository that a file is in.
+
+    Args:
+        file: it need not exist.
+
+    Returns:
+        The nearest folder above it that holds a Snakefile; the working directory if there is none.
+    """
     for folder in Path(os.path.abspath(file)).parents:
         if (folder / "Snakefile").is_file():
             return folder
@@ -30,14 +37,14 @@ def repository_root(file: Path | str) -> Path:
 
 
 def code_version(code: Code | None = None) -> dict[str, Any]:
-    """Which version of our code a result was made with.
+    """Describe the version of our code that makes a result.
 
     Args:
         code: the code that decides the result; None for the whole package.
 
     Returns:
         version of the package; commit, and whether anything in the working tree differs from it (dirty), both None
-        without git or outside a repository; sha256 of what the code says; purpose, what it decides, or None.
+        without git or outside a repository; sha256 of the code's content; purpose, what it decides, or None.
     """
     commit, dirty = _commit(PACKAGE)
     code = code or whole_package()
@@ -73,7 +80,7 @@ def write_sidecar(
     outputs: Sequence[Path | str] = (),
     started: datetime | str,
 ) -> Path:
-    """Write the sidecar of `file`, which is complete, and return its path.
+    """Write the sidecar of a file that is complete.
 
     Args:
         file: the result.
@@ -82,7 +89,14 @@ def write_sidecar(
         code: the code that decides the result; None for the whole package, which `ddlbench verify` does not compare.
         parameters: the settings that the result depends on.
         outputs: files made together with `file`.
-        started: when the work began; now is its end.
+        started: when the work began (text: ISO 8601); its end is the moment of this call.
+
+    Returns:
+        The sidecar's path.
+
+    Raises:
+        OSError: the file, an input or an output is missing.
+        DdlbenchError: the disk is full.
     """
     root = repository_root(file)
     listed = [(role, Path(path)) for role, paths in inputs.items() for path in _several(paths)]
@@ -104,7 +118,14 @@ def write_sidecar(
 
 
 def sidecar_path(file: Path | str) -> Path:
-    """Where the sidecar of a file lies: beside it."""
+    """Name the sidecar of a file.
+
+    Args:
+        file: the result; it need not exist.
+
+    Returns:
+        The sidecar's path, beside the file.
+    """
     return Path(f"{file}{SUFFIX}")
 
 
@@ -117,6 +138,14 @@ def _hashed(file: Path | str, root: Path) -> dict[str, str]:
 
 
 def relative_name(file: Path | str, root: Path) -> str:
-    """The path of `file` relative to the root; a file outside of the root keeps its own path."""
+    """Write a file's path as sidecars do.
+
+    Args:
+        file: absolute, or relative to the working directory.
+        root: the repository's, absolute.
+
+    Returns:
+        The path below the root, with `/`; a file outside of the root keeps its absolute path.
+    """
     path = Path(os.path.abspath(file))
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()

@@ -48,7 +48,11 @@ class DamagedRecord(DdlbenchError):
 def seal(record: Mapping[str, Any]) -> Record:
     """Make a record plain JSON data, with a checksum of everything else in it.
 
-    Numbers that JSON cannot hold become None, which means not measured: a diverged training has a loss of nan or inf.
+    Args:
+        record: any mapping; a checksum in it is replaced.
+
+    Returns:
+        A new record. A loss of nan or inf (the training diverged), which JSON cannot hold, is None: not measured.
     """
     content = {key: value for key, value in record.items() if key != "checksum"}
     plain = json.loads(json.dumps(_finite(content)))
@@ -56,15 +60,18 @@ def seal(record: Mapping[str, Any]) -> Record:
 
 
 def read_record(path: Path, name: Path | str | None = None) -> Record:
-    """The record in a file.
+    """Read the record in a file.
 
     Args:
-        path: of the file, which may be anything.
-        name: what messages call it; its path without one.
+        path: any file, also one that holds something else.
+        name: how messages name the file; None: by its path.
+
+    Returns:
+        The record, checked as by `parse`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        DamagedRecord: it is no whole, true record, or no regular file.
+        DamagedRecord: it is not a regular file, or `parse` refuses its content.
     """
     try:
         content = read_regular(path)
@@ -82,8 +89,11 @@ def parse(text: str | bytes, path: Path | str) -> Record:
         text: the content of the file.
         path: of the file, for errors.
 
+    Returns:
+        The record, with its checksum.
+
     Raises:
-        DamagedRecord: it is no JSON, its checksum is wrong, or it lacks something.
+        DamagedRecord: it is not JSON, its checksum is wrong, or something in it is missing or not valid.
     """
     try:
         record = json.loads(text)
@@ -91,7 +101,7 @@ def parse(text: str | bytes, path: Path | str) -> Record:
             raise ValueError("not an object")
         content = {key: value for key, value in record.items() if key != "checksum"}
         found = sha256_json(content)
-    except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8, NaN, and endless brackets
+    except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8, NaN, and too deep nesting
         raise DamagedRecord(path, f"it is not JSON ({error})") from None
     if record.get("checksum") != found:
         raise DamagedRecord(path, f"its checksum says {record.get('checksum')}, its content is {found}")
@@ -129,7 +139,14 @@ def _finite(value: Any) -> Any:
 
 
 def words(point: Mapping[str, Any]) -> str:
-    """Describe a point for people: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss`."""
+    """Describe a point for people: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss`.
+
+    Args:
+        point: as a record or a manifest holds it.
+
+    Returns:
+        Model, data set, global batch size, workers, and the link or the sites.
+    """
     workers = point.get("workers")
     link = [("bandwidth_mbit", "Mbit/s"), ("latency_ms", "ms"), ("loss_percent", "% loss")]
     return ", ".join(
@@ -140,20 +157,20 @@ def words(point: Mapping[str, Any]) -> str:
     )
 
 
-# ------------------------------------------------------------------------------------------- derived values
-
-
 def is_synchronous(record: Mapping[str, Any]) -> bool:
-    """Whether the ranks took their steps together."""
+    """Say whether the ranks took their steps together; True for a record that does not have this key."""
     return bool(record.get("synchronous", True))
 
 
 def step_time_ms(record: Mapping[str, Any]) -> float | None:
-    """The mean time in which the worker group processes one batch, as without time dilation.
+    """Compute the mean time in which the worker group processes one batch, as without time dilation.
 
     If ranks step together, it is the mean of the slowest rank over all steps. (The slowest rank of each step would be
     wrong: if one rank is late in a step and another waits for it in the next, the delay would count twice.) If ranks do
-    not wait for each other, N ranks with step times t_i process the N shares of a batch in N / sum(1 / t_i).
+    not wait for each other, N ranks with mean step times t_i process the N shares of a batch in N / sum(1 / t_i).
+
+    Args:
+        record: one repetition; its step times are dilated.
 
     Returns:
         Milliseconds; None for a record without steps.
@@ -179,15 +196,18 @@ def timed(record: Mapping[str, Any]) -> Timed | None:
 
 
 def steps(record: Mapping[str, Any]) -> int:
-    """The number of timed steps of a repetition."""
+    """Count the timed steps of a repetition's first worker; 0 if it has none."""
     return len(record["step_times_ms"][0]) if record["step_times_ms"] else 0
 
 
 def epochs(record: Mapping[str, Any]) -> Iterator[tuple[int, Record]]:
     """Split a record into its epochs, for tables with a row for each epoch.
 
-    Epochs are counted from the end, so that the first one is shorter by the warm-up steps. Losses and accuracy were
-    measured after the last epoch, and only its record keeps them. Means over all epochs are dropped.
+    Epochs are counted from the end, so the first one is shorter by the warm-up steps. Losses and accuracy were measured
+    after the last epoch, and only its record keeps them. Means over all epochs are dropped.
+
+    Args:
+        record: one repetition.
 
     Yields:
         The epoch's number, from 1, and a record of its steps alone.

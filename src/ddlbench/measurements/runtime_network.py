@@ -45,7 +45,14 @@ def rows(
 
 
 def as_csv(found: Iterable[Row]) -> str:
-    """Write rows as CSV with the header COLUMNS; what was not measured is empty."""
+    """Write rows as CSV.
+
+    Args:
+        found: rows, as `rows` makes them.
+
+    Returns:
+        The text, with the header COLUMNS. What was not measured is empty.
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()

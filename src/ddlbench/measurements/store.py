@@ -38,13 +38,13 @@ def fingerprint(
 
     Args:
         point: of the plan.
-        measure: the configuration's section; of it MEASURE_KEYS count, how often to repeat does not.
+        measure: the configuration's section. Only MEASURE_KEYS count; how often to repeat does not.
         dilation: the factor of time dilation.
         environment_sha256: of the framework's locked environment.
         code_sha256: of the code that decides a measurement.
         dataset_sha256: of the data set's files.
-        machine: facts of the node; of them cpu_model and cores count.
-        gpus: the GPUs that compute, in words. Without any the fingerprint is the same as before GPUs were supported.
+        machine: facts of the node. Only cpu_model and cores count.
+        gpus: the GPUs that compute, in words. Empty: the fingerprint is the same as before GPUs were supported.
 
     Returns:
         The sha256 in hexadecimal digits.
@@ -92,7 +92,7 @@ class Store:
             Its file.
 
         Raises:
-            DdlbenchError: it cannot be written, as when the disk is full.
+            DdlbenchError: the disk is full.
         """
         sealed = seal(record)
         text = canonical_json(sealed) + "\n"
@@ -105,7 +105,12 @@ class Store:
         return path
 
     def start_afresh(self, fingerprint: str, when: datetime) -> None:
-        """From now on, ignore measurements that began before `when`; the moment only moves forward."""
+        """Ignore, in future, measurements that began before a moment. It can be moved later, and not earlier.
+
+        Args:
+            fingerprint: whose measurements; if there are none, nothing is done.
+            when: the moment; without a time zone it is UTC.
+        """
         known = self._since(fingerprint)
         if self._folder(fingerprint).is_dir() and (known is None or known < _utc(when)):
             write_atomically(self._folder(fingerprint) / SINCE, _utc(when).isoformat())
@@ -114,6 +119,9 @@ class Store:
         """Read the records of a fingerprint that count.
 
         A damaged file is named on stderr and moved into `set-aside/`.
+
+        Args:
+            fingerprint: as `fingerprint` computes it.
 
         Returns:
             Each record with its file, sorted by repetition, then by when it began.
@@ -137,7 +145,12 @@ class Store:
         return [(path, record) for _, _, path, record in found]
 
     def withdraw(self, path: Path, why: str) -> None:
-        """Move a measurement that must not count into `set-aside/`, and name it on stderr."""
+        """Move a measurement that must not count into `set-aside/`, and name it on stderr.
+
+        Args:
+            path: its file; if it is missing, nothing is done.
+            why: the reason for the user, to follow the file's path and a colon.
+        """
         self._set_aside(path, f"{path}: {why}")
 
     def _folder(self, fingerprint: str) -> Path:

@@ -67,7 +67,15 @@ def aggregate(
 
 
 def write_table(table: "pandas.DataFrame", path: Path | str) -> None:
-    """Write a table as CSV, whole or not at all, metrics to six digits. Equal tables give equal bytes."""
+    """Write a table as CSV, whole or not at all. Equal tables give equal bytes.
+
+    Args:
+        table: as `aggregate` makes it; it is not changed. Metrics are rounded to six digits.
+        path: where the CSV goes.
+
+    Raises:
+        DdlbenchError: the disk is full.
+    """
     rounded = table.copy()
     for name in (f"{metric}{suffix}" for metric in METRICS for suffix in ("", "_low", "_high")):
         if name in rounded:
@@ -77,6 +85,12 @@ def write_table(table: "pandas.DataFrame", path: Path | str) -> None:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read a run's manifest.
+
+    Args:
+        path: its file.
+
+    Returns:
+        Its content, with study, grid and points.
 
     Raises:
         DdlbenchError: it is damaged or missing; says how to make it again.
@@ -150,6 +164,9 @@ def records_of(path: Path, entry: Mapping[str, Any]) -> list[Record]:
         path: of the manifest.
         entry: of one point.
 
+    Returns:
+        The records, in the entry's order; empty for a point that was not measured.
+
     Raises:
         DdlbenchError: one is damaged or missing; says how to measure it again.
     """
@@ -187,7 +204,14 @@ def _bounds(repetitions: int) -> str | None:
 
 
 def cell(value: Any) -> Any:
-    """A point's value as a cell of a table: the shape [28, 28, 1] is `28x28x1`, sites are their name."""
+    """Write a point's value as a cell of a table.
+
+    Args:
+        value: as the manifest holds it.
+
+    Returns:
+        The shape [28, 28, 1] as `28x28x1`, sites as their name; any other value as it is.
+    """
     if isinstance(value, Mapping):
         return value["name"]
     return "x".join(map(str, value)) if isinstance(value, list | tuple) else value

@@ -24,13 +24,17 @@ class _Node:
 
 
 def trace(file: Path | str) -> str:
-    """Draw the tree from `file` down to measurements, data sets, environments, code and hosts.
+    """Draw the tree from a file down to measurements, data sets, environments, code and hosts.
+
+    Args:
+        file: a result with an origin, as of `lineage.find`.
 
     Returns:
         Lines of text, with the branches drawn.
 
     Raises:
-        DdlbenchError: the file is missing, or nothing says where it comes from.
+        DdlbenchError: the file is missing, has no origin, or is a damaged measurement. Other damaged files are marked
+            in the tree.
     """
     root, name = find(file)
     if is_record(root / name):

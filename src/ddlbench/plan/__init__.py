@@ -1,4 +1,4 @@
-"""From the configuration to what is measured and drawn: points, runs, figures. Nothing starts here."""
+"""From the configuration to what is measured and drawn: points, runs, figures. Nothing is started here."""
 
 from ddlbench.plan.config import load
 from ddlbench.plan.plan import Plan, Status

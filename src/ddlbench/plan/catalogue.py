@@ -1,6 +1,6 @@
 """Every name that a configuration may use, and which of them can be measured now.
 
-A new model, data set or framework starts here.
+A new model, data set or framework is first entered here.
 """
 
 from collections.abc import Mapping
@@ -123,7 +123,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "image_shape": ("28x28x1", "32x32x3", "224x224x3"),
 }
 
-PROBE_TRANSPORTS = ("tcp", "gloo", "nccl", "ucx")  # by which messages between two hosts go
+PROBE_TRANSPORTS = ("tcp", "gloo", "nccl", "ucx")  # for messages between two hosts
 
 MEASURABLE: Mapping[str, tuple[str, ...]] = {  # what a point must have to be measured now
     "runtime": ("bare", "docker", "apptainer"),
@@ -134,16 +134,40 @@ BETWEEN_MACHINES = ("ethernet", "infiniband")  # fabrics that need the machines 
 
 
 def host_total(workers: int, strategy: str, host_count: int) -> int:
-    """How many hosts workers and servers need. A server has its own host if the study has one for it."""
+    """Count the hosts that workers and servers need. A server has its own host if the study has one for it.
+
+    Args:
+        workers: how many.
+        strategy: a key of STRATEGIES, which gives the number of servers.
+        host_count: how many hosts the study has.
+
+    Returns:
+        The number of workers, plus that of servers if all fit into `host_count`.
+    """
     servers = STRATEGIES[strategy].servers
     return workers + servers if workers + servers <= host_count else workers
 
 
 def least_batch_per_worker(model: str, image_shape: str) -> int:
-    """How many images a worker needs in a step: 2 for a ResNet, which reduces small images to one pixel each."""
+    """Find how many images a worker needs in a step: 2 for a ResNet, which reduces small images to one pixel each.
+
+    Args:
+        model: a key of MODELS.
+        image_shape: height x width x channels, as `28x28x1`.
+
+    Returns:
+        Images.
+    """
     return 2 if model.startswith("resnet") and image_shape != "224x224x3" else 1
 
 
 def default_image_shape(dataset: str) -> str:
-    """The shape of a data set's images if the grid names none."""
+    """Find the shape of a data set's images for a grid that does not give it.
+
+    Args:
+        dataset: a key of DATASETS.
+
+    Returns:
+        Height x width x channels, as `28x28x1`.
+    """
     return (DATASETS[dataset].image_shapes or ("28x28x1",))[0]

@@ -1,4 +1,4 @@
-"""Reading a configuration: it becomes a Plan, or one ConfigError that names every mistake."""
+"""Reading a configuration. The result is a Plan, or one ConfigError that names every mistake."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ LINKS = "config/links.yaml"
 SITES = sites_file.FILE
 MOST_SHOWN = 30  # problems in one message
 SWITCHES = {"true": True, "false": False}
-_PATTERNS = frozenset("{}*?[]~")  # with a meaning of their own to Snakemake or a shell
+_PATTERNS = frozenset("{}*?[]~")  # Snakemake or a shell does not take them literally
 OWN_FOLDERS = ("benchmarks", "config", "containers", "docs", "logs", "profiles", "src", "tests", "workflow")
 
 
@@ -31,17 +31,25 @@ def load(
     scheduler: str | None = None,
     gpus: int = 0,
 ) -> Plan:
-    """The plan of the repository at `root`.
+    """Read the settings, the links, the sites and the studies of a repository, and make the plan.
 
-    config: the settings, already merged with what the command line set, or a file of them.
-    source: the file that messages about such settings name. scheduler: which gives us machines (slurm), if any does.
-    gpus: how many this machine has.
-    Raises ConfigError, one line a mistake, for all that is wrong in the settings, the links and the studies.
+    Args:
+        config: the settings, merged with those of the command line, or their file. Not validated yet.
+        root: the repository.
+        source: the file that messages about settings name; not used if `config` is a file.
+        scheduler: the scheduler that gives us machines (slurm); None: there is none.
+        gpus: how many this machine has.
+
+    Returns:
+        All studies that the settings list, expanded into points and runs.
+
+    Raises:
+        ConfigError: for all mistakes in the settings, the links, the sites and the studies, one line for each.
     """
     if isinstance(config, Path):
         source = str(config.relative_to(root)) if config.is_relative_to(root) else str(config)
         config = read_yaml(config, root)
-    if isinstance(config, Mapping):  # as Snakemake's --config passes switches on
+    if isinstance(config, Mapping):  # Snakemake's --config gives switches as text
         given = {key: str(config.get(key)) for key in ("fresh", "results_outside")}
         config = {**config, **{key: SWITCHES[text] for key, text in given.items() if text in SWITCHES}}
     rules = schemas(root)
@@ -98,7 +106,7 @@ def load(
 
 
 def _selected(config: Any, available: Mapping[str, Path]) -> list[str]:
-    """The studies to read, each once, as far as there are such."""
+    """The studies to read, each once; unknown ones are left out."""
     wanted = config.get("studies") if isinstance(config, Mapping) else None
     wanted = wanted if isinstance(wanted, list) else []
     return list(dict.fromkeys(key for key in wanted if isinstance(key, str) and key in available))
@@ -110,7 +118,7 @@ def _error(problems: list[Problem]) -> ConfigError:
 
 
 def _misplaced_results(settings: Settings, root: Path, file: str) -> Iterator[Problem]:
-    """The folder of results lies below the repository, and is none of its own, unless that is chosen."""
+    """Without `results_outside` the folder of results must be below the repository, and not one of its own."""
     results = Path(settings.results)
     if not str(results).isprintable() or set(str(results)) & _PATTERNS:
         text = f"{str(results)!r} is not a folder (expected a name without {' '.join(sorted(_PATTERNS))})"

@@ -1,4 +1,4 @@
-"""The files of a configuration, one over the other, read as data by our own parser."""
+"""The files of a configuration, merged, and read as data by our own parser."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -14,18 +14,18 @@ OWN_FILE = "configuration"  # `--config configuration=FILE`: a file that Snakema
 def configuration(
     files: Sequence[Path], overrides: Mapping[str, Any] = {}, *, root: Path
 ) -> tuple[Any, list[Path]]:
-    """The default configuration, with the values of other files and of the command line in place of its own.
+    """Read the default configuration; values of other files and of the command line replace its own.
 
     Args:
-        files: over the default one, in their order.
-        overrides: of the command line; one named `configuration` is a file more.
+        files: each replaces values of the default one and of those before it.
+        overrides: of the command line; the key `configuration` names one more file.
         root: of the repository, which messages show paths relative to.
 
     Returns:
-        The configuration, not validated yet, and the files that it is from.
+        The configuration, not validated yet, and the files that it was read from.
 
     Raises:
-        ConfigError: a file cannot be read, or is no YAML that is data.
+        ConfigError: a file cannot be read, or is not YAML that is data.
     """
     values = dict(overrides)
     own = values.pop(OWN_FILE, None)
@@ -35,7 +35,15 @@ def configuration(
 
 
 def merged(below: Any, above: Any) -> Any:
-    """Two configurations, key by key: `above` replaces what `below` has, blocks are merged."""
+    """Merge two configurations key by key.
+
+    Args:
+        below: the values that are replaced.
+        above: the values that replace them.
+
+    Returns:
+        The blocks of both, merged at all levels. Anything else, lists too, is that of `above`.
+    """
     if not isinstance(below, Mapping) or not isinstance(above, Mapping):
         return above
     return {**below, **{key: merged(below.get(key, value), value) for key, value in above.items()}}

@@ -24,10 +24,10 @@ from ddlbench.plan.schema import Path_, Problem, Schema
 from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Hosts, Link
 
-MOST_POINTS = 100_000  # of one grid; more is a mistake
+MOST_POINTS = 100_000  # of one grid; a larger one is refused
 LINK_KEYS = ("bandwidth_mbit", "latency_ms", "loss_percent")
 _LINK_AXES = {"link", *LINK_KEYS}
-_INSTEAD = (  # a key given later takes the place of those opposite to it
+_INSTEAD = (  # two sets of keys: a key of one set that is given later replaces those of the other
     ({"sites"}, _LINK_AXES),
     ({"batch_per_worker"}, {"batch_size"}),
 )
@@ -44,7 +44,15 @@ class Axis:
     path: Path_
 
     def problem(self, value: Any, text: str) -> Problem:
-        """Make a mistake that names the place of one value."""
+        """Make a problem that names the place of one value.
+
+        Args:
+            value: one of the axis' values.
+            text: what is wrong with it.
+
+        Returns:
+            The problem, with file and path.
+        """
         return Problem(self.file, (*self.path, self.values.index(value)) if self.listed else self.path, text)
 
 
@@ -52,20 +60,50 @@ Axes = Mapping[str, Axis]
 
 
 def axes_of(keys: Mapping[str, Any], defaults: Schema, file: str, path: Path_) -> dict[str, Axis]:
-    """Read the axes of a block of a configuration: those of its keys that are in `defaults`, the schema's axes."""
+    """Read the axes of a block of a configuration.
+
+    Args:
+        keys: of the block; other keys than axes are ignored.
+        defaults: the schema's axes, by key.
+        file: that the block is in, for messages.
+        path: of the block in the file.
+
+    Returns:
+        Key -> axis, for the axes that the block has.
+    """
     given = ((key, value) for key, value in keys.items() if key in defaults)
     return {key: _axis(key, value, file, (*path, key)) for key, value in given}
 
 
 def default_axes(schema: Schema, file: str, path: Path_) -> dict[str, Axis]:
-    """The axes that a grid has by default; `schema` describes one value of each key."""
+    """Make the axes that a grid has if they are not given.
+
+    Args:
+        schema: the schema of one value, by key.
+        file: that messages name.
+        path: of the grid in the file.
+
+    Returns:
+        Key -> axis, for the keys that have a default.
+    """
     return {
         key: _axis(key, one["default"], file, (*path, key)) for key, one in schema.items() if "default" in one
     }
 
 
 def over(axes: Axes, later: Axes) -> dict[str, Axis]:
-    """Replace `axes` by those of a later block. Its sites replace a link and its values, and these replace sites."""
+    """Replace axes by those of a later block.
+
+    Sites that are given later replace a link and its values, and these replace sites. batch_per_worker and batch_size
+    replace each other too.
+
+    Args:
+        axes: key -> axis.
+        later: those that replace them.
+
+    Returns:
+        The axes of both.
+    """
     dropped: set[str] = set()
     for one, other in _INSTEAD:
         dropped |= (other if one & later.keys() else set()) | (one if other & later.keys() else set())
@@ -83,7 +121,17 @@ def _axis(key: str, given: Any, file: str, path: Path_) -> Axis:
 
 
 def problems(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> Iterator[Problem]:
-    """List the mistakes that make points of these axes impossible; the grid is at `path` of `file`."""
+    """List the mistakes that make points of these axes impossible.
+
+    Args:
+        axes: of a grid or fault.
+        hosts: the study's kinds of hosts, by name.
+        file: that the grid is in, for messages.
+        path: of the grid in the file.
+
+    Yields:
+        Each mistake. Values are checked only if no axis is missing and the grid is not too large.
+    """
     batch = "batch_per_worker" if "batch_per_worker" in axes else "batch_size"
     missing = [key for key in ("hosts", "workers", "model", "dataset", batch) if key not in axes]
     most_processes = 0 if missing else max(axes["workers"].values) + _most_servers(axes)
@@ -196,7 +244,18 @@ def points(
     sites: Mapping[str, Sites],
     seed: int,
 ) -> Iterator[Point]:
-    """Make the points of all combinations of axes without mistakes; equal points may come more than once."""
+    """Make the points of all combinations.
+
+    Args:
+        axes: as `problems` accepts them.
+        hosts: the study's kinds of hosts, by name.
+        links: by name.
+        sites: sets of sites, by name.
+        seed: of all points.
+
+    Yields:
+        Each point; equal points can come more than once.
+    """
     for values in product(*(axis.values for axis in axes.values())):
         yield _point(dict(zip(axes, values, strict=True)), hosts, links, sites, seed)
 

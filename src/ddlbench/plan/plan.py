@@ -42,12 +42,12 @@ class Plan:
     default_figures: tuple[str, ...]
     runs: tuple[Run, ...]
     probes: tuple[PointToPoint | Collectives, ...]
-    scheduler: str | None = None  # which gives us machines, if any does: slurm
+    scheduler: str | None = None  # slurm, if it gives us machines; None: there is no scheduler
     gpus: int = 0  # of this machine
 
     @cached_property
     def probe_tables(self) -> frozenset[str]:
-        """The tables of all probes that can be asked for, below the folder of results.
+        """The tables of all probes that can be made, below the folder of results.
 
         Those of figures, those of the configuration, and messages on any link by any transport.
         """
@@ -69,11 +69,28 @@ class Plan:
         )
 
     def grid(self, study: str, name: str) -> Grid:
-        """Find a grid by its study and name."""
+        """Find a grid.
+
+        Args:
+            study: its key.
+            name: of the grid in the study.
+
+        Returns:
+            The grid, with its runs.
+
+        Raises:
+            KeyError: there is no such study or grid.
+        """
         return self.studies[study].grids[name]
 
     def run(self, run_id: str) -> Run:
-        """Find a run by its id.
+        """Find a run.
+
+        Args:
+            run_id: as of `Run.id`.
+
+        Returns:
+            The run, with its points.
 
         Raises:
             ConfigError: there is no such run; names the nearest.
@@ -93,7 +110,17 @@ class Plan:
         return {fault.id: fault for of_name in named for fault in of_name}
 
     def runs_of(self, name: str) -> tuple[Run, ...]:
-        """The runs of a figure (zhao2016_fig5) or of a grid (zhao2016/standalone_bandwidth)."""
+        """List the runs of a figure or of a grid.
+
+        Args:
+            name: of a figure (zhao2016_fig5) or a grid (zhao2016/standalone_bandwidth).
+
+        Returns:
+            The runs; for a figure those with points that it shows.
+
+        Raises:
+            ConfigError: there is no such figure or grid; names the nearest.
+        """
         if figure := self.figures.get(name):
             grids = [self.grid(figure.study, grid) for grid in figure.grids]
             return tuple(run for grid in grids for run in grid.runs if any(map(figure.shows, run.points)))
@@ -104,11 +131,28 @@ class Plan:
         raise ConfigError(f"there is no figure or grid {name!r}{nearest(name, known)}")
 
     def measurable_points(self, run_id: str) -> tuple[Point, ...]:
-        """The points of a run that can be measured now."""
+        """List the points of a run that can be measured now.
+
+        Args:
+            run_id: as of `Run.id`.
+
+        Returns:
+            The points, in the run's order.
+
+        Raises:
+            ConfigError: there is no such run; names the nearest.
+        """
         return tuple(point for point in self.run(run_id).points if self.status(point).name == "measurable")
 
     def status(self, point: Point) -> Status:
-        """Say whether a point can be measured now, and why not."""
+        """Say whether a point can be measured now.
+
+        Args:
+            point: any, not only of this plan.
+
+        Returns:
+            `measurable`, or `not_available` with the reason.
+        """
         lacking = [
             f"{key} {getattr(point, key)} (possible are {', '.join(possible)}{_MORE.get(key, '')})"
             for key, possible in MEASURABLE.items()

@@ -43,7 +43,14 @@ class Point:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Point":
-        """Make the point from what `as_dict` returned."""
+        """Make the point from what `as_dict` returned.
+
+        Args:
+            data: JSON data.
+
+        Returns:
+            An equal point.
+        """
         sites = data.get("sites")
         given = {"image_shape": tuple(data["image_shape"]), "sites": sites and Sites.from_dict(sites)}
         return cls(**{**data, **given})
@@ -55,7 +62,14 @@ class Point:
         return data | ({"sites": self.sites.as_dict()} if self.sites else {})
 
     def shown(self, key: str) -> Any:
-        """The value of a key in the form of a figure's `where`; sites are their name."""
+        """Give the value of a key as a figure's `where` writes it.
+
+        Args:
+            key: one of POINT_KEYS.
+
+        Returns:
+            The value; for sites their name.
+        """
         value = getattr(self, key)
         return value.name if isinstance(value, Sites) else value
 
@@ -93,12 +107,26 @@ POINT_KEYS = tuple(field.name for field in fields(Point))
 
 
 def point_id(point: Point | Mapping[str, Any]) -> str:
-    """The stable id of a point, or of its JSON data."""
+    """Give the stable id of a point.
+
+    Args:
+        point: the point, or its JSON data.
+
+    Returns:
+        The id, as of `Point.id`.
+    """
     return _as_point(point).id
 
 
 def words(point: Point | Mapping[str, Any]) -> str:
-    """Describe a point for people: mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss."""
+    """Describe a point for people: mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss.
+
+    Args:
+        point: the point, or its JSON data.
+
+    Returns:
+        Model, data set, global batch size, workers, link, and what is not usual (another framework than torch, ...).
+    """
     point = _as_point(point)
     parts = [point.model, point.dataset, f"batch {point.batch_size}"]
     parts += [f"{point.workers} worker" + "s" * (point.workers > 1)]
@@ -109,7 +137,14 @@ def words(point: Point | Mapping[str, Any]) -> str:
 
 
 def link_words(point: Point | Mapping[str, Any]) -> str:
-    """Describe what connects a point's workers: 400 Mbit/s, 0 ms, 0 % loss; or the sites, or the fabric."""
+    """Describe what connects a point's workers: 400 Mbit/s, 0 ms, 0 % loss.
+
+    Args:
+        point: the point, or its JSON data.
+
+    Returns:
+        The link's values, the name of the sites or of the fabric, or `no link` for one host.
+    """
     point = _as_point(point)
     if point.bandwidth_mbit is not None:
         return f"{point.bandwidth_mbit:g} Mbit/s, {point.latency_ms:g} ms, {point.loss_percent:g} % loss"

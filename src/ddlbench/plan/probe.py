@@ -24,12 +24,28 @@ class Collectives:
 
 
 def dilation_of(links: Iterable[Link], shaped_mbit: float) -> float:
-    """The smallest whole factor of dilation with which no link is faster than `shaped_mbit`."""
+    """Find the smallest whole factor of dilation with which no link is faster than `shaped_mbit`.
+
+    Args:
+        links: as the configuration gives them, not dilated.
+        shaped_mbit: the highest rate that this machine shapes well, in 10^6 bit/s.
+
+    Returns:
+        The factor, at least 1.
+    """
     return float(max([1, *(ceil(link.bandwidth_mbit / shaped_mbit) for link in links)]))
 
 
 def probes_of(settings: Probes, links: Mapping[str, Link]) -> tuple[PointToPoint | Collectives, ...]:
-    """List the probes of the configuration: each link by each transport, and among each number of hosts."""
+    """List the probes of the configuration: each link by each transport, and among each number of hosts.
+
+    Args:
+        settings: `probes` of the configuration.
+        links: by name.
+
+    Returns:
+        The probes of messages, then those of collectives, each with the time dilation that its link needs.
+    """
     messages, collectives = settings.point_to_point, settings.collectives
     factor = {name: dilation_of([link], settings.shaped_mbit) for name, link in links.items()}
     return (

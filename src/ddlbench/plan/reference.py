@@ -25,7 +25,14 @@ Do not use `--configfile` with a file that you have not read.
 
 
 def readme(root: Path) -> str:
-    """Write config/README.md: a table of the keys of each file of the configuration."""
+    """Write config/README.md: a table of the keys of each file of the configuration.
+
+    Args:
+        root: the repository, for its schemas.
+
+    Returns:
+        Markdown.
+    """
     rules = schemas(root)
     return "\n".join([_TOP, *(_section(rules, rules.documents[name]) for name in FILES)])
 

@@ -5,7 +5,7 @@ from typing import Any
 from ddlbench.plan.plan import Plan
 from ddlbench.plan.run import Run
 
-DRIVER_MB = 1024  # of the first node's memory: what measures there, beside the workers
+DRIVER_MB = 1024  # memory of the driver, which runs on the first node beside the workers
 OVERRIDES = {  # keys of the configuration's `cluster` -> resources of Snakemake's
     "partition": "slurm_partition",
     "account": "slurm_account",
@@ -20,7 +20,14 @@ OF_THE_PLAN = ("mpi", "nodes", "tasks", "cpus_per_task", "mem_mb", "gres", "task
 
 
 def requested(plan: Plan, run: Run) -> dict[str, Any]:
-    """The resources of a run, for Snakemake: of the plan, replaced by `cluster`'s for its study, then for its figures.
+    """List the resources of a run for Snakemake.
+
+    They come from the plan. What `cluster` sets for the run's study replaces them, and what it sets for a figure of the
+    run replaces that.
+
+    Args:
+        plan: for `cluster` of the configuration.
+        run: of the plan.
 
     Returns:
         Resource -> value. nodes: one for each host. cpus_per_task and mem_mb: of each node. The profile decides the
@@ -28,7 +35,7 @@ def requested(plan: Plan, run: Run) -> dict[str, Any]:
     """
     point = run.points[0]
     gres = {"gres": "gpu:1", "tasks_per_gpu": 0} if point.devices == "gpu" else {}
-    several = {"mpi": "srun"} if point.hosts > 1 else {}  # one node's job is a step of srun's already
+    several = {"mpi": "srun"} if point.hosts > 1 else {}  # a job on one node runs as a step of srun anyway
     return {
         **several,
         "nodes": point.hosts,
@@ -41,7 +48,14 @@ def requested(plan: Plan, run: Run) -> dict[str, Any]:
 
 
 def overridden(plan: Plan) -> set[str]:
-    """The names of all resources that `cluster` sets for any study or figure."""
+    """List the resources that `cluster` sets for any study or figure.
+
+    Args:
+        plan: for `cluster` of the configuration.
+
+    Returns:
+        The names of Snakemake's resources.
+    """
     cluster = plan.settings.cluster
     said = [keys for block in (cluster.studies, cluster.figures) for keys in block.values()]
     return {OVERRIDES[key] for keys in said for key in keys}

@@ -64,10 +64,16 @@ class Run:
 
 
 def group_key(point: Point | Mapping[str, Any]) -> GroupKey:
-    """The key of a point's worker group: points with the same key are measured by the same group.
+    """Compute the key of a point's worker group. Points with the same key are measured by the same group.
 
     The runtime is not in it, because a run has a group for each. A living group can get other links, but not another
     number of sites.
+
+    Args:
+        point: the point, or its JSON data.
+
+    Returns:
+        The values of GROUP_KEYS; the number of sites follows if the point has sites.
     """
     if not isinstance(point, Point):
         point = Point.from_dict(point)
@@ -76,7 +82,16 @@ def group_key(point: Point | Mapping[str, Any]) -> GroupKey:
 
 
 def runs_from(study: str, grid: str, points: Iterable[Point]) -> tuple[Run, ...]:
-    """The points of a grid, each once, grouped into runs, both in the order in which they come."""
+    """Group the points of a grid into runs.
+
+    Args:
+        study: its key.
+        grid: its name in the study.
+        points: those of the grid; a point may come more than once.
+
+    Returns:
+        The runs, with each point once, both in the order of `points`.
+    """
     groups: dict[GroupKey, dict[Point, None]] = {}
     for point in points:
         groups.setdefault(group_key(point), {})[point] = None

@@ -1,4 +1,4 @@
-"""The schemas of the configuration, and where data departs from them, said for a person.
+"""The schemas of the configuration, and messages for people about data that does not match them.
 
 Beside JSON Schema's own keywords they use `unit` (of a number) and `x-names`: the value must be one of the
 names of that kind which the caller knows, as in `x-names: model`.
@@ -47,7 +47,14 @@ class Schemas:
     documents: Mapping[str, Schema]
 
     def resolved(self, schema: Schema) -> Schema:
-        """`schema` with its `$ref`, if it has one, replaced by what that names."""
+        """Replace a schema's `$ref` by the schema that it names.
+
+        Args:
+            schema: any part of a document; its own keys and properties take precedence.
+
+        Returns:
+            A schema without `$ref` at its top; the same if it had none.
+        """
         if "$ref" not in schema:
             return schema
         file, _, pointer = schema["$ref"].partition("#/")
@@ -60,7 +67,15 @@ class Schemas:
         return {**target, **own, **({"properties": both} if both else {})}
 
     def expectation(self, schema: Schema, known: Known) -> str:
-        """What a value of `schema` is, in words: a number > 0, in Mbit/s."""
+        """Describe a value that a schema accepts: a number > 0, in Mbit/s.
+
+        Args:
+            schema: any part of a document.
+            known: the names that `x-names` stands for, by kind.
+
+        Returns:
+            Words that go on after "expected".
+        """
         schema = self.resolved(schema)
         if "enum" in schema:
             return "one of " + ", ".join(shown(name).strip("'") for name in schema["enum"])
@@ -79,7 +94,17 @@ class Schemas:
         return f"{names[0]}{example}{bounds}{unit}" + "".join(f" or {name}" for name in names[1:])
 
     def problems(self, name: str, data: Any, file: str, known: Known) -> list[Problem]:
-        """Every place where `data`, which was read from `file`, departs from schema `name`."""
+        """Find every place where data does not match a schema.
+
+        Args:
+            name: of the schema: config, study, links or sites.
+            data: the content of a file.
+            file: that it was read from, for messages.
+            known: the names that `x-names` stands for, by kind.
+
+        Returns:
+            The mistakes, each once; empty if there are none.
+        """
         validator = _validator(self.documents, self.documents[name], known)
         errors = validator.iter_errors(data)
         return list(dict.fromkeys(found for error in errors for found in self._explained(error, file, known)))
@@ -125,24 +150,56 @@ class Schemas:
 
 @cache
 def schemas(root: Path) -> Schemas:
-    """The schemas of the repository at `root`."""
+    """Read the schemas of a repository, once.
+
+    Args:
+        root: the repository.
+
+    Returns:
+        The schemas of FILES.
+
+    Raises:
+        ConfigError: a schema cannot be read.
+    """
     folder = root / "workflow" / "schemas"
     return Schemas({name: read_yaml(folder / f"{name}.schema.yaml", folder.parent.parent) for name in FILES})
 
 
 def is_axis(schema: Schema) -> bool:
-    """Whether a value may be given alone or as a list."""
+    """Say whether a schema accepts a value alone or a list of such values.
+
+    Args:
+        schema: without `$ref` at its top.
+
+    Returns:
+        True if its `anyOf` has the value, then a list of it.
+    """
     return len(schema.get("anyOf", ())) == 2 and schema["anyOf"][1].get("items") == schema["anyOf"][0]
 
 
 def shown(value: Any) -> str:
-    """A value as YAML would have it, shortened."""
+    """Write a value as YAML does, for a message.
+
+    Args:
+        value: of a configuration.
+
+    Returns:
+        At most 60 characters; a longer text ends with `...`.
+    """
     text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def block(data: Any, key: str) -> Mapping[str, Any]:
-    """`data[key]` where that is a block of keys, else an empty one."""
+    """Take a block of keys from data that may be anything.
+
+    Args:
+        data: the content of a file, or a part of it.
+        key: of the block.
+
+    Returns:
+        `data[key]` if that is a block of keys, otherwise an empty one.
+    """
     found = data.get(key) if isinstance(data, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
@@ -164,7 +221,7 @@ def _mapping(schema: Any) -> Schema:
 
 
 def _validator(documents: Mapping[str, Schema], schema: Schema, known: Known) -> Any:
-    """A JSON Schema validator that knows our names, and for which NaN and infinity are no numbers."""
+    """A JSON Schema validator that knows our names, and does not accept NaN and infinity as numbers."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
     from jsonschema.validators import extend

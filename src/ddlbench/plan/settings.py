@@ -1,4 +1,4 @@
-"""The configuration as the plan carries it: a class for each block. Their keys are described in the schema."""
+"""The configuration as the plan holds it: a class for each block. The schema describes their keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -35,7 +35,14 @@ class Datasets:
     imagenet: DatasetSource
 
     def source(self, name: str) -> DatasetSource:
-        """The source of a data set; an empty one if it is made here."""
+        """Find where a data set comes from.
+
+        Args:
+            name: a key of the catalogue's DATASETS.
+
+        Returns:
+            Its source; an empty one if it is made here.
+        """
         sources = {"mnist": self.mnist, "cifar10": self.cifar10, "imagenet": self.imagenet}
         return sources.get(name, DatasetSource())
 
@@ -52,7 +59,7 @@ Request = Mapping[str, int | str]  # a key of the configuration's `cluster` -> w
 
 @dataclass(frozen=True)
 class Cluster:
-    """What SLURM is asked for besides what hosts have, by study and by figure."""
+    """Resources that SLURM is asked for besides those that hosts have, by study and by figure."""
 
     studies: Mapping[str, Request] = field(default_factory=dict)
     figures: Mapping[str, Request] = field(default_factory=dict)
@@ -60,7 +67,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Containers:
-    """What images begin with."""
+    """The base of the images that are built."""
 
     base: str
 
@@ -122,7 +129,14 @@ class Settings:
 
 
 def settings_from(config: Mapping[str, object]) -> Settings:
-    """The settings of a configuration that its schema accepts; 50.0 is a whole number to it."""
+    """Make the settings of a configuration.
+
+    Args:
+        config: as the schema accepts it. A whole number may be written as a float (50.0).
+
+    Returns:
+        The settings.
+    """
     return read(Settings, _whole(config))
 
 
@@ -136,6 +150,13 @@ def _whole(value: object) -> object:
 
 
 def as_params(rule: StopRule) -> dict[str, int | float]:
-    """A stop rule or `measure` by its sorted keys, for params and sidecars, in which 5 and 5.0 are the same."""
+    """Write a stop rule, or `measure`, for the parameters of rules and sidecars, in which 5 and 5.0 are the same.
+
+    Args:
+        rule: its values are numbers.
+
+    Returns:
+        Key -> value, sorted by key; whole numbers are integers.
+    """
     values: dict[str, int | float] = {each.name: getattr(rule, each.name) for each in fields(rule)}
     return {key: int(value) if value == int(value) else value for key, value in sorted(values.items())}

@@ -32,7 +32,14 @@ class Sites:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Sites":
-        """Make the sites from what `as_dict` returned."""
+        """Make the sites from what `as_dict` returned.
+
+        Args:
+            data: JSON data.
+
+        Returns:
+            An equal set of sites.
+        """
         pairs = permutations(data["sites"], 2)
         return cls(
             data["name"],
@@ -50,7 +57,14 @@ class Sites:
         }
 
     def of(self, workers: int) -> "Sites":
-        """Those that a number of workers use: the first ones, at most one for each worker."""
+        """Select the sites that a number of workers use: the first ones, at most one for each worker.
+
+        Args:
+            workers: how many hosts are used.
+
+        Returns:
+            Those sites, with the links between them.
+        """
         lans = self.lans[:workers]
         used = {site for site, _ in lans}
         return Sites(self.name, lans, tuple((pair, wan) for pair, wan in self.wans if used >= set(pair)))

@@ -14,7 +14,14 @@ _WIRE_KEYS = ("bandwidth_mbit", "latency_ms", "loss_percent", "jitter_ms")
 
 
 def problems(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """List the mistakes in a file of sites that its schema does not find."""
+    """List the mistakes in a file of sites that its schema does not find.
+
+    Args:
+        data: the content of the file, as the schema accepts it.
+
+    Yields:
+        Each mistake.
+    """
     for name, given in data.items():
         path: Path_ = (name,)
         sites = list(given["sites"])

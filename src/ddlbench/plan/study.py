@@ -25,7 +25,7 @@ class Link:
 
 @dataclass(frozen=True)
 class PointToPoint:
-    """A probe: messages of all sizes between two hosts on one link, dilated by `dilation`, by one transport."""
+    """A probe: messages of all sizes between two hosts on one link, with a time dilation, by one transport."""
 
     link: str
     dilation: float
@@ -53,7 +53,7 @@ class Grid:
     study: str
     name: str
     runs: tuple[Run, ...]
-    report: Mapping[str, int]  # epochs, and epoch_images or epoch_steps: what extrapolated times stand for
+    report: Mapping[str, int]  # epochs, and epoch_images or epoch_steps, for extrapolated times
     per_epoch: bool  # every epoch of a training is reported on its own
 
     @property
@@ -67,11 +67,11 @@ class Fault:
     """A training during which members of its worker group are killed; once for each entry of `kill`."""
 
     name: str
-    run: Run  # of one point, which says what is trained
+    run: Run  # its only point is what is trained
     kill: tuple[int | str, ...]  # that many workers, or "server"
     at_step: int
     steps: int
-    timeout_s: float  # after which a framework that can gives up waiting
+    timeout_s: float  # after this time a framework stops waiting for a silent member, if it can do so
 
     @property
     def point(self) -> Point:
@@ -113,7 +113,7 @@ class Figure:
     image_shape: str | None = None  # for which a figure of models counts them
     published: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict
-    )  # model -> what the paper gives of it
+    )  # model -> the numbers in the paper
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -125,7 +125,14 @@ class Figure:
         return own or (f"{folder}/{self.name}.csv",)
 
     def shows(self, point: Point) -> bool:
-        """Whether it shows a point of its grids."""
+        """Say whether the figure shows a point of its grids.
+
+        Args:
+            point: of one of its grids.
+
+        Returns:
+            True if the point has one of the values for each key of `where`.
+        """
         return all(point.shown(key) in values for key, values in self.where.items())
 
 

@@ -1,4 +1,4 @@
-"""A study's file: from its content, and what the configuration sets of its grids, to a Study."""
+"""A study's file: its content and the configuration's settings for its grids become a Study."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,17 +14,25 @@ from ddlbench.plan.schema import Known, Path_, Problem, Schemas, block
 from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Fault, Figure, Grid, Hosts, Link, PointToPoint, Study
 
-PROBED = "tcp"  # by which transport a figure's probes go
+PROBED = "tcp"  # the transport of a figure's probes
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What goes with figures of a kind: their name in words, keys that they need and may have, and their axes."""
+    """What belongs to figures of a kind.
+
+    Attributes:
+        words: the kind for messages.
+        needed: keys that they must have.
+        more: keys that they may have.
+        x: the columns that can be on their x axis; empty: any that does not belong to another kind.
+        y: the same for the y axis.
+    """
 
     words: str
     needed: tuple[str, ...]
     more: tuple[str, ...]
-    x: tuple[str, ...] = ()  # none: any that no other kind has for itself
+    x: tuple[str, ...] = ()
     y: tuple[str, ...] = ()
 
 
@@ -49,17 +57,27 @@ KINDS = {
     "faults": Kind("a table of faults", ("faults",), (), ("killed",), ("outcome",)),
     "runtimes": Kind("a table of runtimes", (), (), ("network",), ("one_way_us",)),
 }
-OWN_COLUMNS = {  # column -> the kind that shows it, the first of several
+OWN_COLUMNS = {  # column -> the kind that shows it; if there are several, the first
     column: name
     for name, kind in KINDS.items()
     for column in (*kind.x, *kind.y)
     if column not in ("model", "one_way_us")
 }
-SERVER = "server"  # whom else a fault may kill
+SERVER = "server"  # a fault may kill this instead of a number of workers
 
 
 class StudyFile:
-    """One study's file, and what the configuration sets of its grids; collects the problems of both."""
+    """One study's file, and the configuration's settings for its grids; collects the problems of both.
+
+    Attributes:
+        key: the study's, by the file's name.
+        file: its path below the repository's root.
+        data: its content.
+        scale: the configuration's settings, by grid.
+        source: the file that these are from, for messages.
+        problems: those that were found so far.
+        axes_schema: the schema of one value, for each key of a grid.
+    """
 
     def __init__(
         self, key: str, data: Any, scale: Mapping[str, Any], source: str, rules: Schemas, names: Known
@@ -75,7 +93,17 @@ class StudyFile:
     def study(
         self, links: Mapping[str, Link], sites: Mapping[str, Sites], seed: int, shaped_mbit: float
     ) -> Study:
-        """The study; what has problems is left out of it. shaped_mbit: what links of probes are slowed down to."""
+        """Make the study, and add the problems that are found to `problems`. What has problems is left out.
+
+        Args:
+            links: by name.
+            sites: sets of sites, by name.
+            seed: of all points.
+            shaped_mbit: probes are dilated so much that no link is faster, in 10^6 bit/s.
+
+        Returns:
+            The study; an empty one if problems concern the whole file.
+        """
         bad = {problem.path[:2] for problem in self.problems}
         tops = {path[0] for path in bad if path} - {"grids", "faults", "figures"}
         if not self.data or tops or any(len(path) < 2 for path in bad):
@@ -111,7 +139,7 @@ class StudyFile:
         sites: Mapping[str, Sites],
         seed: int,
     ) -> Grid | None:
-        """A grid with its runs; None, and the problems noted, where a point of it is impossible."""
+        """A grid with its runs. If a point of it is impossible: None, and the problems are noted."""
         given, path = self.data["grids"][name], ("grids", name)
         blocks = list(self._blocks("grids", name, self.scale.get(name, {})))
         problems = [problem for axes in blocks for problem in grids.problems(axes, hosts, self.file, path)]
@@ -132,7 +160,7 @@ class StudyFile:
         sites: Mapping[str, Sites],
         seed: int,
     ) -> tuple[Fault, ...]:
-        """A fault of each point; none, and the problems noted, where one is impossible."""
+        """A fault of each point. If one is impossible: none at all, and the problems are noted."""
         given, path = self.data["faults"][name], ("faults", name)
         blocks = list(self._blocks("faults", name, {}))
         problems = [problem for axes in blocks for problem in grids.problems(axes, hosts, self.file, path)]
@@ -184,7 +212,7 @@ class StudyFile:
         links: Mapping[str, Link],
         shaped_mbit: float,
     ) -> Figure | None:
-        """A figure, its problems noted; None where one of its grids or faults has problems."""
+        """A figure, its problems noted; None if one of its grids or faults has problems."""
         given = self.data["figures"][name]
         if misfits := list(_misfits(given)):
             for key, text in misfits:
@@ -234,7 +262,7 @@ class StudyFile:
 
 
 def _misfits(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Keys of a figure, with what is wrong, that do not go with its kind: it shows grids, probes, models or faults."""
+    """Keys of a figure that do not belong to its kind, with what is wrong: it shows grids, probes, models or faults."""
     name = given.get("kind", "line")
     kind = KINDS.get(name, OF_GRIDS)
     for key in kind.needed:

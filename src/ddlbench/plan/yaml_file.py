@@ -1,8 +1,8 @@
 """Reading a YAML file as data: one parser for the command line, Snakemake, nodes and jobs.
 
 It takes YAML 1.2's core scalars (https://yaml.org/spec/1.2.2/#103-core-schema), so that `1:30`, `on` and `2026-11-01`
-are texts, and one thing of YAML 1.1, the merge key `<<`. It takes no tags. Size, depth and what aliases multiply are
-bounded; a key that is given twice is refused.
+are texts, and one thing of YAML 1.1, the merge key `<<`. It takes no tags. Size, depth and the number of values after
+aliases are replaced have limits. A key that is given twice is refused.
 """
 
 import re
@@ -31,15 +31,18 @@ _SCALARS = {  # tag -> the plain scalars that have it, and the characters with w
 
 
 def read_yaml(path: Path, root: Path) -> Any:
-    """The content of a file.
+    """Read a file.
 
     Args:
-        path: of the file, which must be a regular one.
+        path: of a regular file.
         root: the folder that messages show the path relative to.
 
+    Returns:
+        The content as plain data; None for an empty file.
+
     Raises:
-        ConfigError: the file is missing, cannot be read, is too large, is no YAML in UTF-8, is nested too deep, or
-            gives a key twice; with the line.
+        ConfigError: the file is missing, cannot be read, is too large, is not YAML in UTF-8, is nested too deep, has a
+            tag or gives a key twice; with the line.
     """
     name = str(path.relative_to(root) if path.is_relative_to(root) else path)
     try:
@@ -53,14 +56,17 @@ def read_yaml(path: Path, root: Path) -> Any:
 
 
 def parse_yaml(text: str, name: str) -> Any:
-    """The content of a YAML document.
+    """Read a YAML document.
 
     Args:
         text: the document.
-        name: what messages call it.
+        name: of the document, for messages.
+
+    Returns:
+        The content as plain data; None for an empty document.
 
     Raises:
-        ConfigError: as `read_yaml`.
+        ConfigError: as of `read_yaml`.
     """
     import yaml
 
@@ -88,7 +94,7 @@ def parse_yaml(text: str, name: str) -> Any:
 
 
 def _check_events(text: str, name: str) -> None:
-    """Refuse tags, and what is nested too deep, before anything is made of a document."""
+    """Refuse tags and too deep nesting before any value of a document is made."""
     import yaml
 
     depth = 0
@@ -104,7 +110,7 @@ def _check_events(text: str, name: str) -> None:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """How many values a node holds after aliases have been replaced. Raises ValueError if it holds itself."""
+    """Count the values of a node after aliases have been replaced. Raise ValueError if the node contains itself."""
     if id(node) not in known:
         known[id(node)] = -1
         known[id(node)] = 1 + sum(_size(each, known) for each in _children(node))
@@ -146,7 +152,7 @@ def _loader() -> Any:
 
 
 def _int(text: str) -> int:
-    """A whole number. Raises ValueError if it is longer than any that a configuration has."""
+    """Read a whole number. Raise ValueError if it is longer than any that a configuration has."""
     if len(text) > MOST_DIGITS:
         raise ValueError(f"a number of {len(text)} digits, expected at most {MOST_DIGITS}")
     return int(text, 0) if text.startswith(("0o", "0x")) else int(text)

@@ -63,7 +63,7 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     if plan.settings.fresh:
         inventory.start_afresh(
             run, stamped(results / ".fresh")
-        )  # also in a retry, which goes on from the first try
+        )  # also in a retry, which continues the first try
     if any(inventory.is_pending(point, run) for point in run.points):
         wanted = [plan.run(each) for each in current_invocation.runs]
         _measure(inventory, wanted, run, materials, logs)

@@ -200,7 +200,7 @@ class Session:
         }
 
     def _gpus(self) -> dict[str, object]:
-        """Each worker's GPU, where it is this machine's; how many workers are on one; the libraries there."""
+        """Each worker's GPU, if it is on this machine; how many workers share one; the versions of the libraries."""
         return {
             "of_workers": [asdict(share) for share in self.group.gpus],
             "workers_per_gpu": max((share.workers for share in self.group.gpus), default=1),

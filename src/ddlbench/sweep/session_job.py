@@ -44,7 +44,14 @@ class DatasetFile:
 
 @dataclass(frozen=True)
 class TelemetrySettings:
-    """Whether and how often hosts are sampled; started: of the session (ISO 8601), which `folder` is named after."""
+    """Whether and how often hosts are sampled.
+
+    Attributes:
+        enabled: whether they are sampled at all.
+        hertz: samples per second.
+        started: when the session started (ISO 8601, UTC).
+        folder: where the samples go; its name is made from `started`.
+    """
 
     enabled: bool
     hertz: float
