@@ -9,7 +9,7 @@ import pytest
 from ddlbench.datasets import prepare
 from ddlbench.environments.materials import Materials
 from ddlbench.plan import load
-from ddlbench.sweep.faults import write_faults
+from ddlbench.runs.faults import write_faults
 from unit.small_study import small_repository, write_study
 
 RING, SYNC, ASYNC = "ring_allreduce", "parameter_server_sync", "parameter_server_async"

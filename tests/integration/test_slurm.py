@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ddlbench.sweep.measure_run import SESSION
+from ddlbench.runs.measure_run import SESSION
 from tests.support.on_cluster import LONG, PATIENCE_S, OnCluster, wait_for
 
 pytestmark = pytest.mark.timeout(1800)

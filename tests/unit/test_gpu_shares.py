@@ -7,7 +7,7 @@ import pytest
 from ddlbench.errors import ConfigError
 from ddlbench.network.hosts import place
 from ddlbench.plan import Point
-from ddlbench.sweep.placement import on_gpus
+from ddlbench.runs.placement import on_gpus
 from ddlbench.system.gpu_shares import Gpu, share_out, visible
 
 GB = 10**9

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ddlbench.sweep.file_locks import FILE, holder
-from ddlbench.sweep.housekeeping import clean_up, is_in_use
+from ddlbench.runs.file_locks import FILE, holder
+from ddlbench.runs.housekeeping import clean_up, is_in_use
 
 pytestmark = pytest.mark.unit
 
 HOLD = """
 import sys
 from ddlbench.errors import exit_on_error
-from ddlbench.sweep.file_locks import hold
+from ddlbench.runs.file_locks import hold
 with exit_on_error():
     hold(writes=sys.argv[1].split(), reads=sys.argv[2].split())
     print("held", flush=True)

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ddlbench.sweep.invocation import announce, invocation, stamp, stamped
+from ddlbench.runs.invocation import announce, invocation, stamp, stamped
 
-ANNOUNCE = "from ddlbench.sweep.invocation import *; announce('invocation.json', ['b', 'a'])"
-JOB = "from ddlbench.sweep.invocation import *; print(invocation(Path('invocation.json'), {run!r}).runs)"
+ANNOUNCE = "from ddlbench.runs.invocation import *; announce('invocation.json', ['b', 'a'])"
+JOB = "from ddlbench.runs.invocation import *; print(invocation(Path('invocation.json'), {run!r}).runs)"
 CALL = "import subprocess, sys; {announce}; subprocess.run([sys.executable, '-c', sys.argv[1]])"
 
 

@@ -16,7 +16,7 @@ from ddlbench.measurements import faults
 from ddlbench.measurements.faults import Fate
 from ddlbench.plan import load
 from ddlbench.protocol.messages import TestResult
-from ddlbench.sweep.faults import in_words, victims
+from ddlbench.runs.faults import in_words, victims
 
 DEATHS = {
     "hosts": "four", "workers": 3, "model": "mlp", "dataset": "digits", "batch_size": 48, "link": "gigabit",

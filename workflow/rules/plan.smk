@@ -23,13 +23,13 @@ from ddlbench.containers.base_image import PACKAGES
 from ddlbench.environments.failed_environments import could_not_be_made, failures
 from ddlbench.launch.gpus import planned_gpus
 from ddlbench.containers.image_files import has_vanished
-from ddlbench.sweep.file_locks import hold
-from ddlbench.sweep.invocation import announce, stamp
+from ddlbench.runs.file_locks import hold
+from ddlbench.runs.invocation import announce, stamp
 from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.environments.materials import description_files, files_of
-from ddlbench.sweep.outdated import has_lost, is_older_than, is_unfinished
+from ddlbench.runs.outdated import has_lost, is_older_than, is_unfinished
 from ddlbench.cluster.partitions import Request, check_requests, partitions
-from ddlbench.sweep.placement import check_placements, code_of
+from ddlbench.runs.placement import check_placements, code_of
 from ddlbench.environments.wheels import recipe_files
 
 # A profile whose jobs go to SLURM says so by its default resources; what runs in a SLURM job knows it from the job.

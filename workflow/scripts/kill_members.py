@@ -5,7 +5,7 @@ from pathlib import Path
 from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import exit_on_error
 from ddlbench.plan import load
-from ddlbench.sweep.faults import write_faults
+from ddlbench.runs.faults import write_faults
 
 with exit_on_error(snakemake.log[0]):
     plan = load(snakemake.config, Path.cwd(), gpus=snakemake.params.gpus)

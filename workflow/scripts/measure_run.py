@@ -5,7 +5,7 @@ from pathlib import Path
 from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import exit_on_error
 from ddlbench.plan import load
-from ddlbench.sweep.measure_run import measure_run
+from ddlbench.runs.measure_run import measure_run
 
 with exit_on_error(snakemake.log[0]):
     here = snakemake.params

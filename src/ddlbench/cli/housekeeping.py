@@ -14,7 +14,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _housekeeping(arguments: argparse.Namespace) -> int:
-    from ddlbench.sweep.housekeeping import clean_up
+    from ddlbench.runs.housekeeping import clean_up
 
     for words in clean_up(Path.cwd()):
         print(f"removed: {words}")

@@ -63,8 +63,8 @@ class Purpose:
 
 
 PURPOSES = {
-    "measure": Purpose(("ddlbench.sweep.session", "ddlbench.sweep.placement"), MEASURING),
-    "faults": Purpose(("ddlbench.sweep.faults",), {**MEASURING, **CHECKING_ENGINES}),
+    "measure": Purpose(("ddlbench.sweep.session", "ddlbench.runs.placement"), MEASURING),
+    "faults": Purpose(("ddlbench.runs.faults",), {**MEASURING, **CHECKING_ENGINES}),
     "point_to_point": Purpose(
         (
             "ddlbench.probes.link_probe",

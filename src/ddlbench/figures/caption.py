@@ -1,16 +1,16 @@
 """The texts beside a figure: how it was measured, what is missing and why, what the paper showed."""
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
+from ddlbench.figures.words import counted, escaped, listed, span_of, values_of
 from ddlbench.measurements.metrics import METRICS, OfRepetition
 from ddlbench.plan.study import Figure
 
-LINK_COLUMNS = ("bandwidth_mbit", "latency_ms", "loss_percent")
 _BOUNDS = {"interval": "95 % intervals", "range": "the range of fewer than five"}
+LINK_COLUMNS = ("bandwidth_mbit", "latency_ms", "loss_percent")
 EXTRAPOLATED = ("epoch_time_s", "training_time_s", "training_time_ms")
 
 # The conditions that all points of a figure share, in words: column -> text of a value, in this order.
@@ -59,7 +59,7 @@ def caption(rows: pd.DataFrame, figure: Figure) -> str:
     measured = rows[rows["status"] == "measured"]
     sentences = [f"**{escaped(figure.title)}.** {escaped(conditions(rows, figure))}."]
     sentences.append(
-        f"{len(measured)} of {_counted(len(rows), 'point')} measured; "
+        f"{len(measured)} of {counted(len(rows), 'point')} measured; "
         + escaped(how_measured(rows, figure))
         + "."
     )
@@ -74,7 +74,7 @@ def caption(rows: pd.DataFrame, figure: Figure) -> str:
         sentences.append(f"Links shaped by {escaped(listed(backends))}.")
     if unresolved := int(is_unresolved(measured).sum()):
         sentences.append(
-            f"{_counted(unresolved, 'point')} unresolved (faint): the interval is wider than asked for, or there are "
+            f"{counted(unresolved, 'point')} unresolved (faint): the interval is wider than asked for, or there are "
             "too few repetitions for one."
         )
     sentences.append(f"In the paper: {escaped(figure.caption)}")
@@ -240,7 +240,7 @@ def _missing_list(rows: pd.DataFrame, figure: Figure) -> str:
     missing = rows[rows["status"] != "measured"]
     if missing.empty:
         return ""
-    lines = ["", f"Not measured ({_counted(len(missing), 'point')}):", ""]
+    lines = ["", f"Not measured ({counted(len(missing), 'point')}):", ""]
     reasons = missing["reason"].where(missing["reason"].notna(), "no reason given")
     for reason, points in missing.groupby(reasons, sort=True):
         names = [str(name) for name in dict.fromkeys(points["point_id"])]
@@ -272,60 +272,3 @@ def _worded(text: str, value: Any) -> str:
     if value == 1 and text.endswith((" workers", " epochs")):
         text = text[:-1]
     return WORDS.get(value) or text.format(value).replace("_", " ")
-
-
-def span_of(counts: "pd.Series[Any]") -> str:
-    """Write the range of some counts.
-
-    Args:
-        counts: whole numbers, at least one.
-
-    Returns:
-        `5`, or `3 to 5` if they differ.
-    """
-    low, high = int(counts.min()), int(counts.max())
-    return f"{low}" if low == high else f"{low} to {high}"
-
-
-def values_of(rows: pd.DataFrame, column: str) -> list[Any]:
-    """List the distinct values of a column, without empty ones.
-
-    Args:
-        rows: any table.
-        column: of the table or not.
-
-    Returns:
-        Numbers sorted, other values in the order of the rows; empty if there is no such column.
-    """
-    if column not in rows:
-        return []
-    values = list(dict.fromkeys(rows[column].dropna()))
-    return sorted(values) if pd.api.types.is_numeric_dtype(rows[column]) else values
-
-
-def listed(values: Iterable[Any]) -> str:
-    """Join values to one line.
-
-    Args:
-        values: numbers or anything else.
-
-    Returns:
-        The values with commas between them; numbers have at most six digits.
-    """
-    return ", ".join(f"{value:g}" if isinstance(value, int | float) else str(value) for value in values)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def escaped(text: str) -> str:
-    """Escape what reStructuredText would read as markup.
-
-    Args:
-        text: plain text, in one line or several.
-
-    Returns:
-        One line; between words there is one space.
-    """
-    return re.sub(r"([\\*`_|<>])", r"\\\1", " ".join(text.split()))

@@ -6,8 +6,9 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
-from ddlbench.figures.caption import FABRICS, conditions, escaped, listed, values_of
+from ddlbench.figures.caption import FABRICS, conditions
 from ddlbench.figures.table import table_picture
+from ddlbench.figures.words import escaped, listed, values_of
 from ddlbench.measurements.faults import HUNG, WENT_ON
 from ddlbench.plan.study import Figure
 

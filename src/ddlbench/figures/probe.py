@@ -9,8 +9,9 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, keep, ticks, y_axis
-from ddlbench.figures.caption import FABRICS, escaped, listed, span_of, values_of
+from ddlbench.figures.caption import FABRICS
 from ddlbench.figures.chart import LABELS, wrapped
+from ddlbench.figures.words import escaped, listed, span_of, values_of
 from ddlbench.plan.study import Figure
 
 OURS, NETPIPE = "ddlbench", "NPtcp"  # tools, as the tables name them

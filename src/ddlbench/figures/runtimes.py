@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
-from ddlbench.figures.caption import escaped, listed, span_of, values_of
 from ddlbench.figures.chart import number
 from ddlbench.figures.table import table_picture
+from ddlbench.figures.words import escaped, listed, span_of, values_of
 from ddlbench.plan.study import Figure
 
 NETWORKS = {

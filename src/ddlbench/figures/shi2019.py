@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
-from ddlbench.figures.caption import escaped, listed, values_of
 from ddlbench.figures.table import table_picture
+from ddlbench.figures.words import escaped, listed, values_of
 from ddlbench.plan.study import Figure
 
 MIB = 1 << 20

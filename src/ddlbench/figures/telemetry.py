@@ -10,9 +10,10 @@ from mizani.breaks import breaks_extended
 from ddlbench.errors import ConfigError
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, YAxis, keep, ticks
-from ddlbench.figures.caption import FABRICS, conditions, dilations, escaped, listed, values_of, why_missing
+from ddlbench.figures.caption import FABRICS, conditions, dilations, why_missing
 from ddlbench.figures.chart import LABELS, legend_shape, wrapped
 from ddlbench.figures.rows import matching
+from ddlbench.figures.words import escaped, listed, values_of
 from ddlbench.plan.study import Figure
 
 _OF_TELEMETRY = (

@@ -10,6 +10,7 @@ from ddlbench.figures import theme
 from ddlbench.figures.chart import category_chart, wrapped
 from ddlbench.figures.probe import OURS, message_caption, message_chart, messages, nearest_size
 from ddlbench.figures.rows import points
+from ddlbench.figures.words import escaped
 from ddlbench.plan.study import Figure
 
 CLAIMED_PERCENT = 10  # the paper: Singularity trains so much faster than Docker
@@ -143,7 +144,7 @@ def caption_of_containers(rows: pd.DataFrame, figure: Figure) -> str:
     Returns:
         reStructuredText.
     """
-    return f"{captions.caption(rows, figure)}\n{captions.escaped(verdict(rows))}\n"
+    return f"{captions.caption(rows, figure)}\n{escaped(verdict(rows))}\n"
 
 
 FIGURES: dict[str, Callable[[pd.DataFrame, Figure], p9.ggplot]] = {

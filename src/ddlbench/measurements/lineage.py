@@ -130,8 +130,8 @@ def measurements_of(manifest: Mapping[str, Any]) -> Iterator[str]:
     Args:
         manifest: the content of one; it may be empty.
 
-    Returns:
-        An iterator over their paths, below the repository's root.
+    Yields:
+        Their paths, below the repository's root.
     """
     for point in manifest.get("points", []):
         yield from point.get("measurements") or []

@@ -196,7 +196,14 @@ def timed(record: Mapping[str, Any]) -> Timed | None:
 
 
 def steps(record: Mapping[str, Any]) -> int:
-    """Count the timed steps of a repetition's first worker; 0 if it has none."""
+    """Count the timed steps of a repetition.
+
+    Args:
+        record: of any status.
+
+    Returns:
+        Those of its first worker; 0 if it has none.
+    """
     return len(record["step_times_ms"][0]) if record["step_times_ms"] else 0
 
 

@@ -13,6 +13,7 @@ It is told what to do over the control socket (see `protocol.messages`):
 import gc
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import torch
@@ -102,6 +103,8 @@ class Reduction:
         self.group = group
         self.pace = pace
         self.power = self.new_power()
+        self.is_gloo = dist.get_backend(group) == "gloo"
+        self.in_order = ThreadPoolExecutor(max_workers=1)  # it makes its thread when it is first used
 
     def new_power(self) -> PowerSGDState:
         """PowerSGD that has carried nothing over yet (Vogels 2019); two steps are plain, for DDP's buckets."""
@@ -117,8 +120,31 @@ class Reduction:
         if self.pace.core_share < 1:
             self.pace.keep()
         if self.compression == "powersgd":
-            return powerSGD_hook(self.power, bucket)
+            return self.reduce_in_order(bucket) if self.is_gloo else powerSGD_hook(self.power, bucket)
         return (fp16_compress_hook if self.compression == "fp16" else allreduce_hook)(self.group, bucket)
+
+    def reduce_in_order(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Reduce one bucket after another by PowerSGD, in a thread.
+
+        Each bucket takes several all-reduces, and the later ones begin in Gloo's threads. With several buckets at once
+        these begin in another order on each rank, and Gloo tells all-reduces apart by their order.
+
+        Args:
+            bucket: gradients of one dtype, as one tensor with one dimension.
+
+        Returns:
+            Their mean over the ranks, of rank 1, in the same shape.
+        """
+        reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+
+        def reduce() -> None:
+            try:
+                reduced.set_result(powerSGD_hook(self.power, bucket).wait())
+            except Exception as error:
+                reduced.set_exception(error)
+
+        self.in_order.submit(reduce)
+        return reduced
 
 
 class Worker(RingWorker):

@@ -17,7 +17,7 @@ from ddlbench.measurements.store import Store, fingerprint
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Point, Run, Status, words
 from ddlbench.plan.settings import as_params
-from ddlbench.sweep.placement import code_of, placement
+from ddlbench.runs.placement import code_of, placement
 from ddlbench.sweep.session_job import DatasetFile, PointToMeasure
 from ddlbench.sweep.stop_rule import needs_repetition, times_of
 

@@ -1,6 +1,6 @@
 """Train while members of the worker group are killed, and see what happens to the others.
 
-python -m ddlbench.sweep.faults JOB.json ANSWER.json        (the first process of a sandbox)
+python -m ddlbench.runs.faults JOB.json ANSWER.json        (the first process of a sandbox)
 
 This works with the worker group of any framework. All members train some steps and report them. Then they get the
 command to train the rest, and members are killed in the middle of its first step. The frameworks' time-outs are
@@ -30,10 +30,10 @@ from ddlbench.measurements import facts, faults, provenance
 from ddlbench.plan import Fault, Plan, Point, words
 from ddlbench.protocol.messages import Conclude, Concluded, ModelShape, TestResult, Train, Trained
 from ddlbench.protocol.tolerances import Tolerances
+from ddlbench.runs.group_of_run import group_job
+from ddlbench.runs.placement import code_of, members_of, placement
 from ddlbench.sandbox.job import answer_of, do
-from ddlbench.sweep.group_of_run import group_job
 from ddlbench.sweep.link_monitor import Links, link_of
-from ddlbench.sweep.placement import code_of, members_of, placement
 from ddlbench.sweep.repetition import training_point
 from ddlbench.system.clock import Clock
 from ddlbench.system.processes import die_with_parent
@@ -158,7 +158,7 @@ def _row(
         tolerances=plan.settings.tolerances,
     )
     found = answer_of(
-        "ddlbench.sweep.faults",
+        "ddlbench.runs.faults",
         job,
         FaultsFound,
         what=f"{words(fault.point)}, {in_words(whom)} killed:",

@@ -2,7 +2,7 @@
 
 Snakemake has one job for each (grid, run), so that a figure needs its own points only. If one invocation wants several
 grids of a study, the first job of a worker group measures the points of all of them while the group lives. The other
-jobs find their points in the store (see `ddlbench.sweep.invocation`).
+jobs find their points in the store (see `ddlbench.runs.invocation`).
 """
 
 import json
@@ -27,12 +27,12 @@ from ddlbench.plan import Plan, Point, Run
 from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.plan.settings import as_params
 from ddlbench.protocol.codec import written
+from ddlbench.runs.group_of_run import group_job
+from ddlbench.runs.inventory import Inventory
+from ddlbench.runs.invocation import invocation, stamped
+from ddlbench.runs.placement import code_of
 from ddlbench.sandbox.sandbox import run_sandboxed
 from ddlbench.sweep.attempts import FAILURE, attempt
-from ddlbench.sweep.group_of_run import group_job
-from ddlbench.sweep.inventory import Inventory
-from ddlbench.sweep.invocation import invocation, stamped
-from ddlbench.sweep.placement import code_of
 from ddlbench.sweep.session_job import ProgressCounts, SessionJob, TelemetrySettings
 from ddlbench.system.processes import die_with_parent, run_to_its_end
 

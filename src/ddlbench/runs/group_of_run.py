@@ -10,7 +10,7 @@ from ddlbench.launch.group_job import GroupJob, fabric_of
 from ddlbench.launch.roles import worker_of
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Run
-from ddlbench.sweep.placement import members_of
+from ddlbench.runs.placement import members_of
 
 
 def group_job(

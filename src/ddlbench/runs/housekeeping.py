@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from ddlbench.containers.engines import remove_abandoned_containers
-from ddlbench.sweep import file_locks
+from ddlbench.runs import file_locks
 
 LOCKS = Path(".snakemake/locks")
 
