@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0, 1 (a mismatch or a DdlbenchError) or 2 (wrong usage or configuration).
     """
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = parser().parse_args(argv)
         status: int = arguments.command(arguments)
         sys.stdout.flush()
         return status
@@ -38,14 +38,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line.
+
+    Returns:
+        A parser whose result has a `command`, which takes the parsed arguments and returns an exit status.
+    """
+    top = argparse.ArgumentParser(
         prog="ddlbench", description="Results of ddlbench: where they come from; and networks, probed."
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
     for command in (check, trace, verify, summary, probe, interfaces, doctor, housekeeping):
         command.add_to(commands)
-    return parser
+    return top
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Runs: what the store lacks of their points, where these are placed, and the session that measures them."""
+"""The driver of a run: what the store lacks of its points, where these are placed, and the session that is started."""

@@ -1,1 +1,1 @@
-"""Measuring all points of a study: sessions, rounds of repetitions, links that are watched, attempts."""
+"""The supervisor of a session: rounds of repetitions, when they are enough, links that are watched, attempts."""

@@ -1,0 +1,87 @@
+"""Every command of README and docs/ can be given as it stands there: those of Snakemake are tried as dry runs."""
+
+import importlib.util
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ddlbench.cli.main import parser
+from tests.support.repository import REPOSITORY, copy_of_the_repository, environment
+
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(REPOSITORY.glob("docs/*.md"))]
+NAMED_ONLY = ("--lint", "-n", "trace")  # whole commands are elsewhere; workflow/lint.py runs the lint
+PROCESS = re.compile(r"^snakemake {9}")  # in the drawing of processes
+PLACEHOLDER = re.compile(r"<\w+>|\b[A-Z]{4,}\b")
+
+
+def commands(program: str) -> list[str]:
+    """What the pages say after a program's name, in blocks of code and within lines; without comments."""
+    found: dict[str, None] = {}
+    for page in PAGES:
+        blocks = re.findall(r"```\w*\n(.*?)```", page.read_text(), re.DOTALL)
+        lines = [line for block in blocks for line in block.splitlines()]
+        lines += re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+        for line in lines:
+            words = shlex.split(line, comments=True) if line.startswith(f"{program} ") else []
+            if (
+                len(words) > 1
+                and not PLACEHOLDER.search(line)
+                and "─" not in line
+                and "  decides" not in line
+            ):
+                found[shlex.join(words[1:])] = None
+    return [each for each in found if each not in NAMED_ONLY]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = copy_of_the_repository(tmp_path_factory.mktemp("documented") / "ddlbench")
+    for file in ("README.md", "Makefile", "pyproject.toml", "requirements.lock", "requirements-dev.lock"):
+        shutil.copy2(REPOSITORY / file, root / file)
+    shutil.copytree(root / "profiles/slurm", root / ".config/snakemake/slurm")
+    result = root / "results/figures"
+    result.mkdir(parents=True)
+    for name in ("zhao2016_fig5.svg", "cluster2026_ethernet.svg"):
+        (result / name).touch()
+    return root
+
+
+@pytest.mark.parametrize("arguments", commands("snakemake"))
+def test_a_command_of_snakemake_plans_what_it_names(checkout: Path, arguments: str) -> None:
+    words = shlex.split(arguments)
+    if words[0] == "--report":  # of what is there; nothing is measured here
+        words = []
+    answer = subprocess.run(
+        ["snakemake", *words, "--dry-run", "--quiet"],
+        cwd=checkout,
+        env=environment(checkout) | {"HOME": str(checkout)},  # where docs/clusters.md has put the profile
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize("arguments", commands("ddlbench"))
+def test_a_command_of_ours_has_these_arguments(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    monkeypatch.chdir(checkout)
+    assert parser().parse_args(shlex.split(arguments)).command
+
+
+@pytest.mark.parametrize("target", commands("make"))
+def test_a_target_of_make_has_a_recipe(checkout: Path, target: str) -> None:
+    answer = subprocess.run(["make", "--dry-run", *shlex.split(target)], cwd=checkout, capture_output=True)
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.parametrize("arguments", commands("python"))
+def test_a_module_that_is_run_is_there(arguments: str) -> None:
+    option, module, *_ = shlex.split(arguments)
+    assert option == "-m"
+    assert importlib.util.find_spec(module)
