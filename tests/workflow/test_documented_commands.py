@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddlbench.cli.main import parser
-from tests.support.repository import REPOSITORY, copy_of_the_repository, environment
+from tests.support.repository import REPOSITORY, copy_of_the_repository, environment, snakemake
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(REPOSITORY.glob("docs/*.md"))]
 NAMED_ONLY = ("--lint", "-n", "trace")  # whole commands are elsewhere; workflow/lint.py runs the lint
@@ -27,12 +27,7 @@ def commands(program: str) -> list[str]:
         lines += re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
         for line in lines:
             words = shlex.split(line, comments=True) if line.startswith(f"{program} ") else []
-            if (
-                len(words) > 1
-                and not PLACEHOLDER.search(line)
-                and "─" not in line
-                and "  decides" not in line
-            ):
+            if len(words) > 1 and not PLACEHOLDER.search(line) and not PROCESS.search(line):
                 found[shlex.join(words[1:])] = None
     return [each for each in found if each not in NAMED_ONLY]
 
@@ -55,13 +50,8 @@ def test_a_command_of_snakemake_plans_what_it_names(checkout: Path, arguments: s
     words = shlex.split(arguments)
     if words[0] == "--report":  # of what is there; nothing is measured here
         words = []
-    answer = subprocess.run(
-        ["snakemake", *words, "--dry-run", "--quiet"],
-        cwd=checkout,
-        env=environment(checkout) | {"HOME": str(checkout)},  # where docs/clusters.md has put the profile
-        capture_output=True,
-        text=True,
-    )
+    home = {"HOME": str(checkout)}  # where docs/clusters.md has put the profile
+    answer = snakemake(checkout, *words, "--dry-run", "--quiet", env=environment(checkout) | home)
     assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr
 
