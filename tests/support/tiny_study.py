@@ -50,6 +50,7 @@ TINY_SETTINGS: Mapping[str, Any] = {
         "lossy_interval_percent": 50,
         "point_budget_s": 0,
         "relaunch": False,
+        "trainings": 2,
         "recheck_s": 20,
         "seed": 1,
     },

@@ -19,6 +19,7 @@ MEASURE = {
     "lossy_interval_percent": 35,
     "point_budget_s": 5,
     "relaunch": True,
+    "trainings": 3,
 }
 POINT = {
     "framework": "torch",

@@ -67,7 +67,7 @@ def test_five_and_five_point_zero_are_the_same_parameter():
     assert params == as_params(replace(measure, interval_percent=5))
     assert type(params["interval_percent"]) is int
     assert list(params) == sorted(params)
-    assert params["step_budget_s"] == 0.3
+    assert params["step_budget_s"] == 0.2
 
 
 def test_whole_numbers_may_be_written_as_fractions(tmp_path):

@@ -31,6 +31,7 @@ class Measure(StopRule):
         point_budget_s: the wall time for repetitions beyond the fewest, for each point of a worker group; those whose
             interval is widest get it.
         relaunch: each round of repetitions has a new worker group.
+        trainings: the repetitions of a point that is trained to an accuracy.
         recheck_s: a link is checked again after this time.
         seed: of every random choice.
     """
@@ -42,5 +43,6 @@ class Measure(StopRule):
     lossy_interval_percent: float
     point_budget_s: float
     relaunch: bool
+    trainings: int
     recheck_s: float
     seed: int

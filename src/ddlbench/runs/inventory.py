@@ -19,7 +19,7 @@ from ddlbench.plan import Plan, Point, Run, Status, words
 from ddlbench.plan.settings import as_params
 from ddlbench.runs.placement import code_of, placement
 from ddlbench.sweep.session_job import DatasetFile, PointToMeasure
-from ddlbench.sweep.stop_rule import needs_repetition, times_of
+from ddlbench.sweep.stop_rule import fewest, needs_repetition, times_of
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Inventory:
             return False
         if not needs_repetition(point, times_of(records), self.measure):
             return False
-        lacks_repetitions = len(records) < self.measure.min_repetitions
+        lacks_repetitions = len(records) < fewest(point, self.measure)
         return lacks_repetitions or not any(_started(record) >= self.began for record in records)
 
     def start_afresh(self, run: Run, when: datetime) -> None:
@@ -204,16 +204,17 @@ class Inventory:
             and code_of(run).sha256 == self.code["sha256"]
         )
 
-    def lacking(self, key: str) -> int:
+    def lacking(self, key: str, point: Point) -> int:
         """Count the repetitions that a point lacks.
 
         Args:
             key: the point's fingerprint.
+            point: of the plan.
 
         Returns:
             How many are missing to the least number of the stop rule; 0 or negative if none is.
         """
-        return self.measure.min_repetitions - len(self.store.measurements(key))
+        return fewest(point, self.measure) - len(self.store.measurements(key))
 
     def has_measured(self, keys: Iterable[str], since: datetime) -> bool:
         """Say whether the store has a measurement since a moment.

@@ -108,8 +108,8 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
         for point in each.points
         if point.dataset_key in inventory.datasets and inventory.is_pending(point, each)
     ]
-    keys = dict.fromkeys(inventory.fingerprint(point, each) for point, each in missing)
-    numbers = {key: number for number, key in enumerate(keys, start=1)}
+    points = {inventory.fingerprint(point, each): point for point, each in missing}
+    numbers = {key: number for number, key in enumerate(points, start=1)}
     of_this_group: dict[str, Point] = {
         inventory.fingerprint(point, each): point
         for point, each in missing
@@ -117,7 +117,9 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
         and each.key == run.key
         and inventory.placement(each).dilation == placed.dilation
     }
-    elsewhere = sum(max(1, inventory.lacking(key)) for key in numbers if key not in of_this_group)
+    elsewhere = sum(
+        max(1, inventory.lacking(key, point)) for key, point in points.items() if key not in of_this_group
+    )
     runtimes = list(dict.fromkeys(point.runtime for point in of_this_group.values()))
     environments = {name: inventory.environments[name] for name in runtimes}
     engines.check(environments)

@@ -17,7 +17,7 @@ from ddlbench.protocol.measure import Measure
 from ddlbench.sweep.link_monitor import link_of
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.session_job import PointToMeasure
-from ddlbench.sweep.stop_rule import doubt, needs_repetition
+from ddlbench.sweep.stop_rule import doubt, fewest, needs_repetition
 
 
 @dataclass
@@ -128,7 +128,7 @@ def measure_in_rounds(
         began_s = monotonic()
         if measure.relaunch and not is_first:
             session.relaunch()
-        is_first, is_extra = False, len(todo[0].timed) >= measure.min_repetitions
+        is_first, is_extra = False, len(todo[0].timed) >= fewest(todo[0].point, measure)
         for each in _in_order(todo, order, session.runtime, last):
             began_each_s = monotonic()
             try:
@@ -154,7 +154,7 @@ def measure_in_rounds(
 def _next_round(pending: list[PendingPoint], measure: Measure, left_s: float) -> list[PendingPoint]:
     """The points of the next round: those that lack repetitions; else the widest intervals that there is time for."""
     needed = [each for each in pending if not each.settled]
-    if lacking := [each for each in needed if len(each.timed) < measure.min_repetitions]:
+    if lacking := [each for each in needed if len(each.timed) < fewest(each.point, measure)]:
         return lacking
     chosen: list[PendingPoint] = []
     for each in sorted(needed, key=lambda each: -doubt(each.point, each.timed, measure)):
@@ -178,4 +178,4 @@ def _in_order(
 
 def _repetitions_left(pending: list[PendingPoint], measure: Measure) -> int:
     """The least number of repetitions left: up to the fewest, and one for each point whose interval is too wide."""
-    return sum(max(1, measure.min_repetitions - len(each.timed)) for each in pending if not each.settled)
+    return sum(max(1, fewest(each.point, measure) - len(each.timed)) for each in pending if not each.settled)

@@ -12,9 +12,6 @@ from ddlbench.sweep.link_monitor import link_of
 def needs_repetition(point: Point, repetitions: Sequence[Timed], measure: Measure) -> bool:
     """Say whether a point needs another repetition, if there is time.
 
-    A point that is trained to an accuracy has the fewest repetitions, so that all points of a figure have the same
-    seeds.
-
     Args:
         point: of the plan.
         repetitions: those that it has.
@@ -24,9 +21,22 @@ def needs_repetition(point: Point, repetitions: Sequence[Timed], measure: Measur
         True if there are fewer than asked for, or their interval is too wide and more are allowed.
     """
     count = len(repetitions)
-    if count < measure.min_repetitions:
+    if count < fewest(point, measure):
         return True
     return point.epochs == 0 and count < measure.max_repetitions and doubt(point, repetitions, measure) > 1
+
+
+def fewest(point: Point, measure: Measure) -> int:
+    """How many repetitions a point has at least.
+
+    Args:
+        point: of the plan.
+        measure: how often points are measured.
+
+    Returns:
+        For a point that is trained to an accuracy, exactly as many as it has: so all of a figure have the same seeds.
+    """
+    return measure.trainings if point.epochs else measure.min_repetitions
 
 
 def doubt(point: Point, repetitions: Sequence[Timed], measure: Measure) -> float:
