@@ -56,8 +56,7 @@ class Session:
             recheck_s = job.measure.recheck_s
             self.links = Links(self.star, job.tolerances, recheck_s=recheck_s, clock=clock)
         self.kept: list[tuple[float, Path]] = []  # when, in seconds of the session
-        points = [Point.from_dict(each.point) for each in job.points]
-        self.models = model_shapes(points)
+        self.models = model_shapes(Point.from_dict(each.point) for each in job.points)
 
     @property
     def runtime(self) -> str:
