@@ -17,11 +17,11 @@ _LINT = re.compile(r"^    \* (?P<title>.*):$", re.MULTILINE)
 def main() -> int:
     """Run the linter in the working directory and print what it says if any of that is not accepted."""
     answer = subprocess.run([sys.executable, "-m", "snakemake", "--lint"], capture_output=True, text=True)
-    said = answer.stdout + answer.stderr
-    titles = [found["title"] for found in _LINT.finditer(said)]
+    output = answer.stdout + answer.stderr
+    titles = [found["title"] for found in _LINT.finditer(output)]
     unexpected = sorted({title for title in titles if title not in ACCEPTED})
     if unexpected or (answer.returncode and not titles):
-        print(said, *unexpected, sep="\n", file=sys.stderr)
+        print(output, *unexpected, sep="\n", file=sys.stderr)
         return 1
     for title in sorted(set(titles)):
         print(f"accepted ({titles.count(title)} times): {title} Because: {ACCEPTED[title]}.")

@@ -59,7 +59,7 @@ def test_a_ring_that_loses_a_worker_dies_of_its_connection_and_not_of_a_time_out
     row = rows[RING, "1 worker"]
     assert row["outcome"] == "died"
     assert row["killed_members"] == "rank 2 on host h3"
-    assert "closed" in row["said"].lower() or "reset" in row["said"].lower()
+    assert "closed" in row["last_log_line"].lower() or "reset" in row["last_log_line"].lower()
     assert pd.isna(row["test_accuracy_percent"])
 
 
@@ -71,7 +71,7 @@ def test_workers_of_a_synchronous_server_wait_for_the_one_that_is_lost_until_the
     row = rows[SYNC, "1 worker"]
     assert row["outcome"] == "hung"
     assert row["after_s"] >= 0.9 * TIMEOUT_S
-    assert "timed out" in row["said"].lower() or "timeout" in row["said"].lower()
+    assert "timed out" in row["last_log_line"].lower() or "timeout" in row["last_log_line"].lower()
 
 
 def test_the_last_worker_of_an_asynchronous_server_goes_on_and_learns(rows):

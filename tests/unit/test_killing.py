@@ -101,8 +101,8 @@ def test_the_last_workers_are_killed_or_who_holds_the_parameters(framework):
 
 
 FINISHED = Fate("rank 0", 3.0, has_finished=True)
-AT_ONCE = Fate("rank 1", 0.5, ended="status 1", said="\n    RuntimeError: peer closed\n    At:\n    ")
-AFTER_TIMEOUT = Fate("rank 1", 20.3, ended="status 1", said="timed out")
+AT_ONCE = Fate("rank 1", 0.5, ended="status 1", log_end="\n    RuntimeError: peer closed\n    At:\n    ")
+AFTER_TIMEOUT = Fate("rank 1", 20.3, ended="status 1", log_end="timed out")
 SILENT = Fate("rank 2", 30.0)
 
 
@@ -136,7 +136,7 @@ def row(killed: str, survivors: list[Fate], **more: Any) -> faults.Row:
 def test_a_row_says_what_happened_when_and_what_the_first_to_die_said():
     died = row("1 worker", [AT_ONCE, AFTER_TIMEOUT])
     assert (died["outcome"], died["after_s"], died["steps_done"]) == ("hung", 20.3, 10)
-    assert died["said"] == "RuntimeError: peer closed"
+    assert died["last_log_line"] == "RuntimeError: peer closed"
     assert died["ended"] == "rank 1: status 1 after 0.5 s; rank 1: status 1 after 20.3 s"
     assert died["killed_members"] == "rank 2"
     assert row("nobody", [FINISHED])["steps_done"] == 30
@@ -158,7 +158,7 @@ def test_a_row_says_what_happened_when_and_what_the_first_to_die_said():
     ],
 )
 def test_of_a_log_that_line_is_told_that_names_the_error(log, expected):
-    assert row("1 worker", [Fate("rank 0", 1.0, ended="status 1", said=log)])["said"] == expected
+    assert row("1 worker", [Fate("rank 0", 1.0, ended="status 1", log_end=log)])["last_log_line"] == expected
 
 
 @pytest.fixture

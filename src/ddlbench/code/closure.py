@@ -99,18 +99,18 @@ class Package:
             KeyError: a root does not exist.
         """
         modules = frozenset(self.closure(roots, without))
-        of_modules = {module: self._said(module, modules) for module in sorted(modules)}
+        of_modules = {module: self._statement_hashes(module, modules) for module in sorted(modules)}
         return Code(
             purpose,
             _hash(frozenset().union(*of_modules.values())),
             {
-                self.files[module].relative_to(self.folder).as_posix(): _hash(said)
-                for module, said in of_modules.items()
-                if said
+                self.files[module].relative_to(self.folder).as_posix(): _hash(statements)
+                for module, statements in of_modules.items()
+                if statements
             },
         )
 
-    def _said(self, module: str, modules: Collection[str]) -> frozenset[str]:
+    def _statement_hashes(self, module: str, modules: Collection[str]) -> frozenset[str]:
         """The hash of each statement of a module, together with the meaning of the names in it."""
         return frozenset(
             _hash(

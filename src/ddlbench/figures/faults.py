@@ -116,7 +116,7 @@ def fault_caption(table: pd.DataFrame, figure: Figure) -> str:
     missing = table[table["status"] != "measured"].drop_duplicates(["framework", "strategy"])
     for row in missing.to_dict("records"):
         sentences.append(f"{escaped(row['framework'])} is missing: {escaped(str(row['reason']))}.")
-    ended = table[table["said"].notna()]
+    ended = table[table["last_log_line"].notna()]
     if len(ended):
         sentences += ["", "The last words of the first survivor that ended:", ""]
     for row in ended.to_dict("records"):

@@ -13,7 +13,7 @@ COLUMNS = (
     *("fabric", "backend", "bandwidth_mbit", "latency_ms", "loss_percent"),
     *("measured_rate_mbit", "measured_rtt_ms", "measured_loss_percent", "dilation"),
     *("at_step", "steps", "timeout_s", "killed", "killed_members", "status", "reason", "outcome", "after_s"),
-    *("steps_done", "test_accuracy_percent", "test_loss", "ended", "said", "host"),
+    *("steps_done", "test_accuracy_percent", "test_loss", "ended", "last_log_line", "host"),
 )
 _ERROR = re.compile(r"^[\w.]*(Error|Exception)\b.*:")
 _REASON = re.compile(r"\b(aborted|closed|refused|reset|timed out) by\b")
@@ -32,14 +32,14 @@ class Fate:
         after_s: the time until then, in seconds.
         has_finished: it has trained to the end.
         ended: how its process ended (`SIGKILL`, `status 1`); None if it did not.
-        said: the end of its log, if it ended.
+        log_end: of its log, if it ended.
     """
 
     name: str
     after_s: float
     has_finished: bool = False
     ended: str | None = None
-    said: str = ""
+    log_end: str = ""
 
 
 def outcome(survivors: Sequence[Fate], timeout_s: float) -> str:
@@ -95,7 +95,7 @@ def row(
         "steps_done": conditions["steps" if found == WENT_ON else "at_step"],
         **({"test_loss": tested.loss, "test_accuracy_percent": tested.accuracy_percent} if tested else {}),
         "ended": "; ".join(f"{each.name}: {each.ended} after {each.after_s:.1f} s" for each in ended),
-        "said": _last(first.said) if first else "",
+        "last_log_line": _last(first.log_end) if first else "",
     }
 
 

@@ -89,10 +89,10 @@ def described(addresses: Mapping[str, Addresses], sys: Path) -> list[Interface]:
     of_netdev = {netdev: port for port in ports(sys) for netdev in port.netdevs}
     folder = sys / "class/net"
     return [
-        _described(folder / name, told.internet, of_netdev.get(name))
-        if _is_same(folder / name, told.hardware)
-        else Interface(name, "unknown", told.internet)
-        for name, told in sorted(addresses.items())
+        _described(folder / name, known.internet, of_netdev.get(name))
+        if _is_same(folder / name, known.hardware)
+        else Interface(name, "unknown", known.internet)
+        for name, known in sorted(addresses.items())
     ]
 
 

@@ -57,16 +57,16 @@ def overridden(plan: Plan) -> set[str]:
         The names of Snakemake's resources.
     """
     cluster = plan.settings.cluster
-    said = [keys for block in (cluster.studies, cluster.figures) for keys in block.values()]
-    return {OVERRIDES[key] for keys in said for key in keys}
+    overrides = [keys for block in (cluster.studies, cluster.figures) for keys in block.values()]
+    return {OVERRIDES[key] for keys in overrides for key in keys}
 
 
 def _overrides(plan: Plan, run: Run) -> dict[str, Any]:
     cluster = plan.settings.cluster
-    said = dict(cluster.studies.get(run.study, {}))
+    asked = dict(cluster.studies.get(run.study, {}))
     for figure, keys in cluster.figures.items():
         if run.study == plan.figures[figure].study and run in plan.runs_of(figure):
-            said |= keys
-    return {OVERRIDES[key]: value for key, value in said.items()} | (
-        {"tasks_per_gpu": 0} if "gres" in said else {}
+            asked |= keys
+    return {OVERRIDES[key]: value for key, value in asked.items()} | (
+        {"tasks_per_gpu": 0} if "gres" in asked else {}
     )

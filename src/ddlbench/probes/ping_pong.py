@@ -86,7 +86,7 @@ def answer(listener: socket.socket, timeout_s: float, *, exchange: Exchange = ex
         connection, peer = listener.accept()
     except TimeoutError:
         raise PeerVanished(f"no probe has come within {timeout_s:g} s") from None
-    with closing(connection), _told_as_vanished(peer[0]):
+    with closing(connection), _reported_as_vanished(peer[0]):
         _prepare(connection, timeout_s)
         header, memory = memoryview(bytearray(_HEADER.size)), _memory(0)
         while True:
@@ -124,7 +124,7 @@ def probe(
     except OSError as error:
         raise PeerVanished(f"{address} port {port} cannot be reached: {error.strerror or error}") from error
     try:
-        with closing(connection), _told_as_vanished(address):
+        with closing(connection), _reported_as_vanished(address):
             _prepare(connection, timeout_s)
             one_way_s = partial(_one_way_s, exchange, connection)
             while todo := [size for size in times_s if needs_more(times_s[size])]:
@@ -168,11 +168,11 @@ def _memory(size: int) -> memoryview:
 
 
 @contextmanager
-def _told_as_vanished(peer: str) -> Iterator[None]:
+def _reported_as_vanished(peer: str) -> Iterator[None]:
     """What goes wrong with a connection, in words."""
     try:
         yield
-    except BlockingIOError:  # what the kernel's time-outs are told as
+    except BlockingIOError:  # what the kernel's time-outs appear as
         raise PeerVanished(f"{peer} has been silent for too long") from None
     except ConnectionError as error:
         raise PeerVanished(f"{peer} has closed the connection") from error

@@ -193,7 +193,7 @@ class Worker(Idle):
         self.timeout_s = assignment.timeout_s
         self.pace = Pace(assignment.core_share)
         self.commands = 0
-        self.told = threading.Condition()
+        self.changed = threading.Condition()
         # The graph is the coordinator's, which cannot know our functions; so they are registered under fixed names.
         self.functions = {NEXT: self.next, KEEP: self.keep}
         script_ops._py_funcs._funcs.update(self.functions)
@@ -201,27 +201,27 @@ class Worker(Idle):
 
     def prepare(self, command: Prepare) -> Prepared:
         """Make the batches of a point; one that cannot fit the coordinator does not begin either."""
-        with self.told:
+        with self.changed:
             self.batches = batches_of(
                 command.point, self.paths, seed=command.seed, rank=self.index, world_size=self.world_size
             )
             self.commands += 1
-            self.told.notify_all()
+            self.changed.notify_all()
         return Prepared(fits=True)
 
     def train(self, command: Train) -> Trained:
         """Go on with the batches where they are, or begin again."""
-        with self.told:
+        with self.changed:
             if command.from_fresh:
                 self.batches.start_again()
             self.commands += 1
-            self.told.notify_all()
+            self.changed.notify_all()
         return Trained()
 
     def next(self, number: np.ndarray) -> tuple[np.float64, np.ndarray, np.ndarray]:
         """Our index, images and labels of the next step, once we have been told what the coordinator was told."""
-        with self.told:
-            if not self.told.wait_for(lambda: self.commands >= number, self.timeout_s):
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.commands >= number, self.timeout_s):
                 raise TimeoutError(f"worker {self.index} was not told to train in {self.timeout_s:g} s")
             images, labels = next(self.batches)
         self.pace.begin()
