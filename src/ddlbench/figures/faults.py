@@ -118,8 +118,8 @@ def fault_caption(table: pd.DataFrame, figure: Figure) -> str:
         sentences.append(f"{escaped(row['framework'])} is missing: {escaped(str(row['reason']))}.")
     ended = table[table["last_log_line"].notna()]
     if len(ended):
-        sentences += ["", "The last words of the first survivor that ended:", ""]
+        sentences += ["", "The last log line of the first survivor that ended:", ""]
     for row in ended.to_dict("records"):
         system = f"{row['framework']}, {row['strategy'].replace('_', ' ')}, {row['killed']} killed"
-        sentences.append(f"* {escaped(system)}: {escaped(str(row['said']))}")
+        sentences.append(f"* {escaped(system)}: {escaped(str(row['last_log_line']))}")
     return "\n".join(sentences) + "\n"
