@@ -34,8 +34,8 @@ def aggregate(
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
         repetitions), launches (worker groups that they were in), dilation, backend, host, container_engine,
-        python_version, packages_sha256, resolved (whether the interval of the step time is as narrow as asked for),
-        bounds, and m, m_low, m_high for each m of METRICS. Between m_low and m_high lies an interval of 95 % or, if
+        python_version, packages_sha256, resolved (whether the interval of the step time is as narrow as asked for;
+        empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS. Between m_low and m_high lies an interval of 95 % or, if
         `bounds` says so, the range of few repetitions. A point that could not be measured has a row with its
         status, its reason and empty metrics.
 
@@ -189,7 +189,7 @@ def _metrics(records: Sequence[Record], report: Mapping[str, Any], rule: Mapping
     for name, metric in METRICS.items():
         found = estimate(metric, records, report)
         cells.update(zip((name, f"{name}_low", f"{name}_high"), found or (None, None, None), strict=True))
-        if name == "step_time_ms" and found and rule:
+        if name == "step_time_ms" and found and rule and not records[0]["point"].get("epochs"):
             is_lossy = (records[0].get("link") or {}).get("is_lossy")
             percent = rule["lossy_interval_percent" if is_lossy else "interval_percent"]
             cells["resolved"] = len(records) >= FEWEST and found.half_width_percent <= percent
