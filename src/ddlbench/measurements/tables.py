@@ -35,9 +35,9 @@ def aggregate(
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
         repetitions), launches (worker groups that they were in), dilation, backend, host, container_engine,
         python_version, packages_sha256, resolved (whether the interval of the step time is as narrow as asked for;
-        empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS. Between m_low and m_high lies an interval of 95 % or, if
-        `bounds` says so, the range of few repetitions. A point that could not be measured has a row with its
-        status, its reason and empty metrics.
+        empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS.
+        Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few repetitions. A point
+        that could not be measured has a row with its status, its reason and empty metrics.
 
     Raises:
         DdlbenchError: a manifest or measurement is damaged or missing; names it.
