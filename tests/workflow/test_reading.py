@@ -55,8 +55,8 @@ def test_a_question_changes_nothing(broken: Pipeline, question: tuple[str, ...],
 
 def test_a_report_changes_nothing_but_itself(drawn_copy: Pipeline) -> None:
     before = contents(drawn_copy.root)
-    drawn_copy.run("tiny2000_fig1", "--report", "report.html")
-    assert contents(drawn_copy.root).keys() - before.keys() == {"report.html"}
+    drawn_copy.run("tiny2000_fig1", "--report", "page.html")
+    assert contents(drawn_copy.root).keys() - before.keys() == {"page.html"}
     assert contents(drawn_copy.root).items() >= before.items()
 
 
