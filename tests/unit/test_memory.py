@@ -1,43 +1,41 @@
-"""What training takes in memory, from a model's description."""
+"""Points that this machine's memory cannot hold are named before anything starts."""
 
-import resource
+from dataclasses import replace
 
 import pytest
 
-from ddlbench.workers.common.first_weights import initial
-from ddlbench.workers.common.memory import activation_bytes, parameter_bytes, refuse, used_bytes
+from ddlbench.cli.main import main
+from ddlbench.plan import load
+from ddlbench.runs import memory
+from ddlbench.runs.memory import least_bytes
+from tests.support.repository import REPOSITORY
 
-MODELS = {
-    "mlp": (28, 28, 1),
-    "conv2": (28, 28, 1),
-    "keras_sequential": (32, 32, 3),
-    "resnet18": (32, 32, 3),
-    "resnet50": (224, 224, 3),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_the_size_of_parameters_is_that_of_the_first_weights(name):
-    weights = initial(name, MODELS[name], 1)
-    assert parameter_bytes(name, MODELS[name]) == sum(each.nbytes for each in weights)
+PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
+POINT = next(
+    point
+    for run in PLAN.runs
+    for point in run.points
+    if point.model == "keras_sequential" and point.workers == 2
+)
 
 
-def test_every_layer_of_lenet_leaves_what_it_is_known_to_leave():
-    numbers = 28 * 28 + 6 * 28 * 28 + 6 * 14 * 14 + 16 * 10 * 10 + 16 * 5 * 5 + 400 + 120 + 84 + 10
-    assert activation_bytes("conv2", (28, 28, 1), 3) == 4 * 3 * numbers
+def test_a_worker_needs_parameters_gradients_and_what_its_images_become():
+    small, large = (least_bytes(replace(POINT, batch_size=2 * images)) for images in (100, 200))
+    weights = 2 * large // 2 - 2 * (large - small)  # what does not grow with the images
+    assert large - small == pytest.approx(100 * (large - weights) / 200, rel=0.01)
+    assert least_bytes(replace(POINT, workers=1)) > least_bytes(POINT)
 
 
-def test_twice_the_images_take_twice_the_memory():
-    for name, shape in MODELS.items():
-        assert activation_bytes(name, shape, 2) == 2 * activation_bytes(name, shape, 1) > 0
+def test_check_says_which_points_will_not_fit_and_why(capsys, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    assert main(["check", "config/config.yaml"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "will not fit" in line)
+    assert "anwar2021: 1 point will not fit: keras_sequential needs " in line
+    assert "64000 images, and a host has " in line
 
 
-def test_what_is_more_than_the_limit_is_refused(monkeypatch):
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1000, 1000))
-    refuse(1000, "a step takes")
-    with pytest.raises(MemoryError, match="a step takes 1001 bytes, and there are 1000"):
-        refuse(1001, "a step takes")
-
-
-def test_a_process_has_some_memory_already():
-    assert 1 << 20 < used_bytes() < 1 << 34
+def test_the_point_with_the_largest_batch_is_all_that_does_not_fit_into_a_host_of_its_study(monkeypatch):
+    plenty = type("Memory", (), {"available": 1 << 42})
+    monkeypatch.setattr("psutil.virtual_memory", lambda: plenty)
+    (line,) = memory.too_large(PLAN)
+    assert line.endswith("a host has 8 GB (the study's host)")

@@ -24,6 +24,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _check(arguments: argparse.Namespace) -> int:
     from ddlbench.plan import load
+    from ddlbench.runs.memory import too_large
 
     plan = load(arguments.config, Path.cwd())
     points = {point for run in plan.runs for point in run.points}
@@ -35,4 +36,6 @@ def _check(arguments: argparse.Namespace) -> int:
     print(f"{arguments.config}: {', '.join(counts)}")
     for reason in sorted({status.reason for point in points if (status := plan.status(point)).reason}):
         print(f"  {reason}")
+    for line in too_large(plan):
+        print(f"  {line}")
     return 0

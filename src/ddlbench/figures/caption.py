@@ -106,7 +106,8 @@ def conditions(rows: pd.DataFrame, figure: Figure) -> str:
         rows[["vcpus", "memory_gb"]].drop_duplicates() if {"vcpus", "memory_gb"} <= set(rows) else rows[:0]
     )
     if len(hosts) == 1:
-        words.append("{:g} vCPU and {:g} GB a host".format(*hosts.iloc[0]))
+        vcpus, memory_gb = hosts.iloc[0]
+        words.append(f"{vcpus:g} vCPU and {_memory(rows, memory_gb)} a host")
     return ", ".join(words)
 
 
@@ -265,6 +266,13 @@ def dilations(measured: pd.DataFrame) -> str:
         return listed(factors)
     noun = {k: "worker" if workers == [1] else "workers" for k, workers in factors.items()}
     return ", ".join(f"{k:g} ({listed(workers)} {noun[k]})" for k, workers in factors.items())
+
+
+def _memory(rows: pd.DataFrame, studied_gb: float) -> str:
+    """The memory of a host: as the study has it, or what it really had beside that."""
+    had = [gb for gb in values_of(rows, "host_memory_gb") if gb < studied_gb]
+    real = f"{min(had):g}" if len(had) == 1 else f"{min(had):g} to {max(had):g}" if had else ""
+    return f"{real} GB (the study: {studied_gb:g} GB)" if had else f"{studied_gb:g} GB"
 
 
 def _worded(text: str, value: Any) -> str:

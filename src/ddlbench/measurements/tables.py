@@ -33,7 +33,8 @@ def aggregate(
     Returns:
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
-        repetitions), launches (worker groups that they were in), dilation, backend, host, container_engine,
+        repetitions), launches (worker groups that they were in), dilation, host_memory_gb (that each host really had),
+        backend, host, container_engine,
         python_version, packages_sha256, resolved (whether the interval of the step time is as narrow as asked for;
         empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS.
         Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few repetitions. A point
@@ -124,12 +125,19 @@ def _rows(
             "steps": sum(map(steps, parts)),
             "launches": len({record.get("launch") or record["run"] for record in parts}),
             "dilation": records[0]["dilation"] if records else None,
+            "host_memory_gb": _host_memory_gb(records),
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
             "host": manifest.get("host"),
             **_software(records),
             **_metrics(parts, report, rule),
         }
+
+
+def _host_memory_gb(records: Sequence[Record]) -> float | None:
+    """The memory that each host really had, in GiB; records from before this was kept do not say it."""
+    size = records[0].get("host_memory_bytes") if records else None
+    return None if size is None else float(f"{size / 2**30:.3g}")
 
 
 def _gpus(records: Sequence[Record]) -> Row:

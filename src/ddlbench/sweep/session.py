@@ -8,7 +8,6 @@ import sys
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
-from math import ceil
 from pathlib import Path
 from time import monotonic
 
@@ -31,7 +30,7 @@ from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SessionJob
-from ddlbench.sweep.steps import joined_times_ms, planned_steps, train
+from ddlbench.sweep.steps import joined_times_ms, planned_steps, steps_of_training, train
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry
 
@@ -110,6 +109,7 @@ class Session:
             "started": started.isoformat(),
             "dilation": self.dilation,
             "threads": self.job.group.placement.hosts[0].threads,
+            "host_memory_bytes": self.job.group.placement.hosts[0].memory_bytes,
             "slice_ms": self.group.group.ready[0].slice_ms,
             "warmup_steps": 0,
             "link": None,
@@ -173,7 +173,7 @@ class Session:
         began = monotonic()
         if warmup_steps:
             group.train(warmup_steps)
-        whole = self._training_steps(pending.point)
+        whole = steps_of_training(pending.point, self.job.datasets[pending.point.dataset_key].train_images)
         if whole is None and pending.steps is None:
             pending.steps, pilot_steps = planned_steps(group, measure)
             warmup_steps += pilot_steps
@@ -244,13 +244,6 @@ class Session:
                 if when_s > self.links.right_at_s:
                     self.store.withdraw(path, "a link has drifted before it was checked again")
             raise  # not repeated: the check waited for a busy moment to pass, so a person must find the cause
-
-    def _training_steps(self, point: Point) -> int | None:
-        """The steps of a whole training; None if only times are measured."""
-        if point.epochs == 0:
-            return None
-        images = self.job.datasets[point.dataset_key].train_images
-        return point.epochs * (point.steps_per_epoch or ceil(images / point.batch_size))
 
 
 def run(job: SessionJob) -> None:

@@ -5,6 +5,7 @@ from math import ceil
 from time import monotonic
 
 from ddlbench.launch.worker_group import WorkerGroup
+from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.messages import Trained
 
@@ -24,6 +25,19 @@ def step_times_ms(reports: Iterable[Trained]) -> list[list[float]]:
         A list of step times in ms for each worker, by rank.
     """
     return [list(times) for report in reports for times in report.step_times_ms]
+
+
+def steps_of_training(point: Point, train_images: int) -> int | None:
+    """Count the steps of a training to an accuracy.
+
+    Args:
+        point: of the plan.
+        train_images: of its data set.
+
+    Returns:
+        The steps of all its epochs; None if the point is only timed.
+    """
+    return point.epochs * (point.steps_per_epoch or ceil(train_images / point.batch_size)) or None
 
 
 def planned_steps(group: WorkerGroup, measure: Measure) -> tuple[int, int]:
