@@ -45,6 +45,12 @@ def default_resources(workflow: Any) -> dict[str, Any]:
     return {key: default.raw for key, default in defaults.items()}
 
 
+def given_cores(workflow: Any) -> int | None:
+    """What `--cores` says; None if it says nothing or that there is no limit."""
+    cores: int | None = workflow.resource_settings.cores
+    return cores
+
+
 def ignore_cores(workflow: Any) -> None:
     """Take `--cores` as not given, because jobs that are submitted do not run on this machine's cores.
 

@@ -223,6 +223,31 @@ def test_two_pipelines_at_the_same_time_both_finish(prepared, tmp_path):
     assert side_by_side
 
 
+def test_a_measurement_of_another_checkout_is_refused_while_one_is_running_and_waits_if_that_is_asked_for(
+    prepared, tmp_path
+):
+    other = new_pipeline(tmp_path / "other")
+    other.configure({"other_measurements": "refuse"})
+    other.run("results/datasets/digits-28x28x1.npz")
+    prepared.configure(
+        {"other_measurements": "wait", "measure": {"min_repetitions": 400, "max_repetitions": 400}}
+    )
+    first = prepared.start(prepared.manifest("bandwidth"))
+    assert eventually(lambda: is_at_work(prepared) or first.poll() is not None)
+    refused = other.attempt(other.manifest("bandwidth"))
+    assert refused.returncode == 1
+    assert "another measurement is running on this machine (process " in refused.stderr
+    assert str(prepared.root) in refused.stderr
+    assert other.measurements() == {}
+    other.configure({"other_measurements": "wait"})
+    second = other.start(other.manifest("bandwidth"))
+    assert eventually(lambda: "waiting: another measurement" in other.said or second.poll() is not None)
+    first.send_signal(signal.SIGINT)
+    first.wait(60)
+    assert second.wait(600) == 0, other.said
+    assert "waiting: another measurement" in other.said
+
+
 def measuring(pipeline: Pipeline, repetitions: int) -> "subprocess.Popen[str]":
     """Start a sweep of two points with so many repetitions."""
     pipeline.configure({"measure": {"min_repetitions": repetitions, "max_repetitions": repetitions}})

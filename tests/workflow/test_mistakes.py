@@ -136,6 +136,11 @@ def test_results_lie_below_the_repository_and_in_none_of_its_own_folders(checkou
     ] == []
 
 
+def test_fewer_cores_than_one_are_refused(checkout):
+    checkout.configure()
+    assert "--cores -1: at least one core is needed" in refused(checkout, "--cores", "-1")
+
+
 @pytest.mark.parametrize(
     ("target", "why"),
     [

@@ -42,6 +42,9 @@ PLANNING = insides.plans_for_jobs(workflow)
 if PLANNING and SCHEDULER:
     insides.ignore_cores(workflow)
 
+if PLANNING and (cores := insides.given_cores(workflow)) is not None and cores < 1:
+    raise WorkflowError(f"--cores {cores}: at least one core is needed")
+
 GPUS = planned_gpus(is_planning=PLANNING)
 
 # The configuration is data: no directive reads it, as Snakemake's parser runs code that stands in a file.

@@ -7,11 +7,10 @@ from ddlbench.errors import exit_on_error
 from ddlbench.plan import load
 from ddlbench.plan.catalogue import NAMES
 from ddlbench.probes.runtime_probe import write_runtimes
+from ddlbench.runs.machine_lock import alone_on_this_machine
 
 with exit_on_error(snakemake.log[0]):
-    write_runtimes(
-        load(snakemake.config, Path.cwd()),
-        Materials({runtime: files_of("torch", runtime) for runtime in NAMES["runtime"]}, {}),
-        snakemake.output[0],
-        logs=Path(snakemake.log[0]).parent,
-    )
+    plan = load(snakemake.config, Path.cwd())
+    materials = Materials({runtime: files_of("torch", runtime) for runtime in NAMES["runtime"]}, {})
+    with alone_on_this_machine(plan.settings.other_measurements):
+        write_runtimes(plan, materials, snakemake.output[0], logs=Path(snakemake.log[0]).parent)

@@ -113,6 +113,7 @@ class Settings:
     results: str
     results_outside: bool = False
     measure: Measure
+    other_measurements: Literal["wait", "refuse", "ignore"]
     dilation: float | Literal["auto"]
     timeouts: Timeouts
     tolerances: Tolerances

@@ -30,6 +30,7 @@ from ddlbench.protocol.codec import written
 from ddlbench.runs.group_of_run import group_job
 from ddlbench.runs.inventory import Inventory
 from ddlbench.runs.invocation import invocation, stamped
+from ddlbench.runs.machine_lock import alone_on_this_machine
 from ddlbench.runs.placement import code_of
 from ddlbench.sandbox.sandbox import run_sandboxed
 from ddlbench.sweep.attempts import FAILURE, attempt
@@ -66,7 +67,12 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
         )  # also in a retry, which continues the first try
     if any(inventory.is_pending(point, run) for point in run.points):
         wanted = [plan.run(each) for each in current_invocation.runs]
-        _measure(inventory, wanted, run, materials, logs)
+        when_busy = "ignore" if is_on_nodes(str(run.group["fabric"])) else plan.settings.other_measurements
+        with alone_on_this_machine(when_busy):
+            if any(
+                inventory.is_pending(point, run) for point in run.points
+            ):  # another job may have measured them
+                _measure(inventory, wanted, run, materials, logs)
     entries = [inventory.entry(point, run) for point in run.points]
     grid = plan.grid(run.study, run.grid)
     content = {

@@ -1,0 +1,73 @@
+"""One measurement at a time on a machine, whoever asks: a kernel lock for all checkouts and all users.
+
+Snakemake's `threads` keep the jobs of one call apart, unless `--cores` or `--set-threads` say otherwise. Two calls know
+nothing of each other.
+"""
+
+import fcntl
+import os
+import pwd
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ddlbench.errors import DdlbenchError
+
+_FOLDERS = (Path("/run/lock"), Path("/tmp"))  # writable for everybody
+_NAME = "ddlbench-measuring.lock"
+
+
+@contextmanager
+def alone_on_this_machine(when_busy: str, file: Path | None = None) -> Iterator[None]:
+    """Hold this machine's lock of measurements. The kernel releases it however the process ends.
+
+    Args:
+        when_busy: what to do while another process has it: `wait` and say for whom, `refuse`, or `ignore` it.
+        file: the file that is locked; None: the one that all checkouts and users lock.
+
+    Yields:
+        Nothing; the `with` measures.
+
+    Raises:
+        DdlbenchError: another process measures, and that is refused.
+    """
+    if when_busy == "ignore":
+        yield
+        return
+    descriptor = _opened(file or next(each for each in _FOLDERS if each.is_dir()) / _NAME)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            busy = f"another measurement is running on this machine{_holder(descriptor)}"
+            if when_busy == "refuse":
+                raise DdlbenchError(f"{busy}. Both would be wrong; start again when it has ended.") from None
+            print(f"waiting: {busy}", file=sys.stderr, flush=True)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _opened(file: Path) -> int:
+    """Open the file to read, which is enough for a lock; whoever comes first makes it."""
+    try:
+        return os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+
+
+def _holder(descriptor: int) -> str:
+    """Which process holds the lock, whose it is, and where it works; empty if this user may not know."""
+    inode = os.fstat(descriptor).st_ino
+    for line in Path("/proc/locks").read_text().splitlines():
+        words = line.split()
+        if words[1] == "FLOCK" and words[5].endswith(f":{inode}"):
+            process = Path("/proc") / words[4]
+            try:
+                user = pwd.getpwuid(process.stat().st_uid).pw_name
+                return f" (process {words[4]} of {user}, in {os.readlink(process / 'cwd')})"
+            except (OSError, KeyError):
+                return f" (process {words[4]})"
+    return ""

@@ -1,0 +1,82 @@
+"""One measurement at a time on a machine: a lock that ends with its process."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.runs.machine_lock import alone_on_this_machine
+
+HOLD = """
+import sys
+from pathlib import Path
+from ddlbench.runs.machine_lock import alone_on_this_machine
+with alone_on_this_machine(sys.argv[1], Path(sys.argv[2])):
+    print("measuring", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "measuring.lock"
+
+
+def started(file: Path, when_busy: str = "wait") -> "subprocess.Popen[str]":
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", HOLD, when_busy, str(file)], text=True, **pipes)
+
+
+@pytest.fixture
+def holder(file: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Another process that measures."""
+    process = started(file)
+    assert process.stdout
+    assert process.stdout.readline() == "measuring\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_second_measurement_is_refused_where_that_is_asked_for(file, holder):
+    with pytest.raises(DdlbenchError) as refused, alone_on_this_machine("refuse", file):
+        pass
+    assert f"(process {holder.pid} of " in str(refused.value)
+    assert f"in {os.getcwd()})" in str(refused.value)
+
+
+def test_a_second_measurement_waits_and_says_for_whom_and_goes_on_when_the_first_is_killed(file, holder):
+    second = started(file)
+    assert second.stderr
+    assert second.stdout
+    assert (
+        f"waiting: another measurement is running on this machine (process {holder.pid}"
+        in second.stderr.readline()
+    )
+    holder.send_signal(signal.SIGKILL)
+    assert second.stdout.readline() == "measuring\n"
+    second.communicate("")
+    assert second.returncode == 0
+
+
+def test_others_may_be_ignored(file, holder):
+    with alone_on_this_machine("ignore", file):
+        assert holder.poll() is None
+
+
+def test_one_after_another_need_not_wait(file):
+    for _ in range(2):
+        with alone_on_this_machine("refuse", file):
+            pass
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(file, tmp_path):
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"), alone_on_this_machine("wait", file):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
