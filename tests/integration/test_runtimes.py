@@ -56,8 +56,10 @@ def environments(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def test_a_training_gives_the_same_parameters_in_every_runtime(pipeline):
+    configure(pipeline, {"measure": {"relaunch": True}})
     pipeline.run("tiny2000_fig1")
     records = pipeline.records()
+    assert len({record["launch"] for record in records}) == len(records)  # each repetition has new workers
     assert sorted({record["point"]["runtime"] for record in records}) == sorted(RUNTIMES)
     assert_same_parameters(records)
     for record in records:

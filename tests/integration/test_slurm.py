@@ -11,6 +11,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 def test_the_same_point_is_measured_on_two_and_on_four_nodes(on_cluster):
+    on_cluster.configure({"relaunch": True})
     assert on_cluster.run("tiny2000_few") == 0, on_cluster.pipeline.said
     assert (on_cluster.pipeline.root / "results/figures/tiny2000_few.svg").is_file()
     records = on_cluster.records()
@@ -23,6 +24,7 @@ def test_the_same_point_is_measured_on_two_and_on_four_nodes(on_cluster):
         assert [facts["slurm_job"] for facts in record["provenance"]["hosts"]] == [slurm["job"]] * workers
         assert set(slurm["interfaces"]) == set(record["telemetry"]["hosts"]) == set(slurm["nodes"])
         assert len(record["telemetry"]["files"]) == workers
+    assert len({record["launch"] for record in records}) == len(records)  # each repetition has new workers
     sidecar = json.loads(
         next(on_cluster.pipeline.root.glob("results/runs/*/*2w*.json.prov.json")).read_text()
     )

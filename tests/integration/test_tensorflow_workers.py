@@ -214,7 +214,7 @@ def test_a_study_with_tensorflow_is_measured_and_what_does_not_fit_is_told(
         "model": "conv2",
         "batch_size": [32, 100_000],
     }
-    prepared.configure(study=study)
+    prepared.configure({"measure": {"relaunch": True}}, study)
     prepared.run(prepared.manifest("bandwidth"))
     told = {record["point"]["batch_size"]: record["status"] for record in prepared.records()}
     assert told == {32: "measured", 100_000: "does_not_fit"}

@@ -19,6 +19,8 @@ rule faults:
     log:
         "logs/faults/{fault}/faults.log",
     threads: 1024
+    resources:
+        slurm_extra=ALONE,
     params:
         code=lambda wildcards: code_of(PLAN.faults[wildcards.fault].run, "faults").sha256,
         kill=lambda wildcards: list(PLAN.faults[wildcards.fault].kill),

@@ -23,6 +23,8 @@ rule measure:
     log:
         "logs/runs/{study}/{run}/sweep.log",
     threads: 1024  # as many as there are
+    resources:
+        slurm_extra=ALONE,
     params:
         code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
@@ -43,6 +45,7 @@ use rule measure as measure_on_nodes with:
     threads: lambda wildcards: PLAN.run(wildcards.run).points[0].vcpus
     resources:
         **{key: request_for(key) for key in {*OF_THE_PLAN, *overridden(PLAN)}},
+        slurm_extra=ALONE,
     params:
         code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,

@@ -107,6 +107,7 @@ def environments_of_the_plan():
 
 
 RESULTS = PLAN.settings.results
+ALONE = "--exclusive"  # what measures has its nodes for itself, whatever a profile or the command line sets
 
 
 wildcard_constraints:

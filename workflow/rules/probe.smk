@@ -25,6 +25,8 @@ rule point_to_point:
     log:
         "logs/probes/{link}-k{dilation}-{transport}/probe.log",
     threads: 1024
+    resources:
+        slurm_extra=ALONE,
     params:
         code=lambda wildcards: code_for("point_to_point").sha256,
         link=lambda wildcards: list(PLAN.links[wildcards.link].values),
@@ -46,6 +48,8 @@ rule runtimes:
     log:
         "logs/probes/runtimes/probe.log",
     threads: 1024
+    resources:
+        slurm_extra=ALONE,
     params:
         code=lambda wildcards: code_for("runtimes").sha256,
         rounds=PLAN.settings.probes.measure.min_repetitions,
@@ -71,6 +75,8 @@ rule collectives:
     log:
         "logs/probes/{link}-k{dilation}-{hosts}h-{transport}/probe.log",
     threads: 1024
+    resources:
+        slurm_extra=ALONE,
     params:
         code=lambda wildcards: code_for("collectives").sha256,
         link=lambda wildcards: list(PLAN.links[wildcards.link].values),
