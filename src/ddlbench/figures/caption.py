@@ -11,6 +11,7 @@ from ddlbench.plan.study import Figure
 
 _BOUNDS = {"interval": "95 % intervals", "range": "the range of fewer than five"}
 LINK_COLUMNS = ("bandwidth_mbit", "latency_ms", "loss_percent")
+_MOST_WAITED_PERCENT = 5  # what threads of one host wait for each other
 EXTRAPOLATED = ("epoch_time_s", "training_time_s", "training_time_ms")
 
 # The conditions that all points of a figure share, in words: column -> text of a value, in this order.
@@ -127,6 +128,7 @@ def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> st
         return "nothing could be measured here"
     words = [listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(measured, "fabric"))]
     words.append(f"time dilation {dilations(measured)}")
+    words += waited(measured)
     words += shared_gpus(measured)
     words.append(estimated(measured, y or figure.y))
     if (y or figure.y) in EXTRAPOLATED:
@@ -175,6 +177,22 @@ def is_unresolved(rows: pd.DataFrame) -> "pd.Series[bool]":
         .map(lambda value: value is not None and not pd.isna(value) and not value)
         .astype(bool)
     )
+
+
+def waited(measured: pd.DataFrame) -> list[str]:
+    """Say how long workers waited for cores that were theirs alone, if that may have changed a time.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        `workers waited up to 12 % of their time for their own cores`, where hosts share no core; empty below 5 %.
+    """
+    if "waited_percent" not in measured:
+        return []
+    alone = measured[(measured["dilation"] == 1) & (measured["waited_percent"] >= _MOST_WAITED_PERCENT)]
+    most = alone["waited_percent"].max()
+    return [f"workers waited up to {most:.0f} % of their time for their own cores"] if len(alone) else []
 
 
 def shared_gpus(measured: pd.DataFrame) -> list[str]:

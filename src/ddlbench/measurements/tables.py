@@ -33,12 +33,12 @@ def aggregate(
     Returns:
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
-        repetitions), launches (worker groups that they were in), dilation, host_memory_gb (that each host really had),
-        backend, host, container_engine,
-        python_version, packages_sha256, resolved (whether the interval of the step time is as narrow as asked for;
-        empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS.
-        Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few repetitions. A point
-        that could not be measured has a row with its status, its reason and empty metrics.
+        repetitions), launches (worker groups that they were in), dilation, waited_percent (the largest share of its
+        time that a worker could run and did not), host_memory_gb (that each host really had), backend, host,
+        container_engine, python_version, packages_sha256, resolved (whether the interval of the step time is as narrow
+        as asked for; empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each
+        m of METRICS. Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few
+        repetitions. A point that could not be measured has a row with its status, its reason and empty metrics.
 
     Raises:
         DdlbenchError: a manifest or measurement is damaged or missing; names it.
@@ -125,6 +125,7 @@ def _rows(
             "steps": sum(map(steps, parts)),
             "launches": len({record.get("launch") or record["run"] for record in parts}),
             "dilation": records[0]["dilation"] if records else None,
+            "waited_percent": _waited_percent(parts),
             "host_memory_gb": _host_memory_gb(records),
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
@@ -132,6 +133,15 @@ def _rows(
             **_software(records),
             **_metrics(parts, report, rule),
         }
+
+
+def _waited_percent(records: Sequence[Record]) -> float | None:
+    """The largest share of its time that a worker of any repetition could run and did not."""
+    workers = [each for record in records for each in record.get("scheduling") or []]
+    shares = [
+        each["waited_ms"] / total for each in workers if (total := each["ran_ms"] + each["waited_ms"]) > 0
+    ]
+    return round(100 * max(shares), 1) if shares else None
 
 
 def _host_memory_gb(records: Sequence[Record]) -> float | None:

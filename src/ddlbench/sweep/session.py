@@ -14,7 +14,7 @@ from time import monotonic
 from ddlbench.environments.runtime_environment import OF_A_RECORD
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
-from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
+from ddlbench.hosts.group_on_hosts import GroupOnHosts, is_on_nodes, launched
 from ddlbench.launch.group_member import LackedMemory
 from ddlbench.measurements.record import Record
 from ddlbench.measurements.store import Store
@@ -33,6 +33,7 @@ from ddlbench.sweep.session_job import SessionJob
 from ddlbench.sweep.steps import joined_times_ms, planned_steps, steps_of_training, train
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry
+from ddlbench.telemetry.waiting import Waiting
 
 
 class Session:
@@ -180,7 +181,10 @@ class Session:
         steps = whole or pending.steps or 1
         if self.telemetry:
             self.telemetry.begin(point_id(pending.point), pending.repetition)
+        are_here = self.runtime == "bare" and not is_on_nodes(self.job.group.fabric)  # the workers' processes
+        waiting = Waiting(group.pids()) if are_here else None
         parts = train(group, steps, budget_s=None if whole else measure.step_budget_s)
+        of_workers = waiting.since_start() if waiting else None
         sampled = self.telemetry.end(len(joined_times_ms(parts)[0])) if self.telemetry else None
         self.clock.steps_s += monotonic() - began
         ends = group.conclude(evaluate=pending.point.epochs > 0)
@@ -195,6 +199,7 @@ class Session:
             "warmup_steps": warmup_steps,
             "planned_steps": steps,
             "synchronous": self.job.synchronous,
+            "scheduling": of_workers,
             "telemetry": sampled and asdict(sampled),
         }
 
