@@ -14,7 +14,7 @@ from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPSer
 from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.listener import await_listener
 
-CYCLE_MS = 1.0  # Horovod's default: how often it looks for gradients, and asks the other workers for theirs
+CYCLE_MS = 1.0  # Horovod's default: how often it looks for gradients and asks the other workers about theirs
 
 
 @contextmanager

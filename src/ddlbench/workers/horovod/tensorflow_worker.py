@@ -23,7 +23,13 @@ from ddlbench.workers.tensorflow.training import Learner, RingWorker, then
 
 
 class Model:
-    """A model of the group and the step that trains it; all points with this model share it."""
+    """A model of the group and the step that trains it; all points with this model share it.
+
+    Args:
+        pace: Of this host; below a core share of 1 each gradient is delayed.
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+    """
 
     def __init__(self, pace: Pace, name: str, shape: Shape) -> None:
         self.pace = pace

@@ -29,7 +29,13 @@ from ddlbench.workers.torch.training import RingWorker, Share
 
 
 class Model:
-    """A network and the optimizer that averages its gradients over all ranks; all points with this model share them."""
+    """A network and the optimizer that averages its gradients over all ranks; all points with this model share them.
+
+    Args:
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+        pace: Of this host; below a core share of 1 each gradient is delayed.
+    """
 
     def __init__(self, name: str, shape: Shape, pace: Pace) -> None:
         self.network = MODELS[name](shape)
@@ -53,7 +59,13 @@ class Model:
 
 
 class Point:
-    """The training point that is measured: a model with fresh parameters, and this rank's share of each batch."""
+    """The training point that is measured: a model with fresh parameters, and this rank's share of each batch.
+
+    Args:
+        worker: Of this process; it has the models.
+        point: Its batch size is that of all ranks together.
+        seed: Of the first weights and of the order of the images.
+    """
 
     def __init__(self, worker: "Worker", point: TrainingPoint, seed: int) -> None:
         self.pace = worker.pace

@@ -83,7 +83,7 @@ class Model:
 
     @cache  # noqa: B019 - models live as long as the process
     def fits(self, images: int) -> bool:
-        """Check that a step of so many images finds memory, in a process of its own: without memory MXNet may crash.
+        """Check that a step of `images` images finds memory, in a process of its own: without memory MXNet may crash.
 
         CUDA does not survive a fork; but where a GPU's memory is too small, MXNet raises an error and can go on.
         """
@@ -96,7 +96,7 @@ class Model:
         return status == 0
 
     def is_tried(self, images: int) -> bool:
-        """Try a step of so many images; return False where MXNet could not allocate its memory."""
+        """Try a step of `images` images; return False where MXNet could not allocate its memory."""
         try:
             self.try_out(images)
         except (mx.MXNetError, MemoryError) as error:
@@ -105,7 +105,7 @@ class Model:
         return True
 
     def try_out(self, images: int) -> None:
-        """Compute the gradients of so many images of zeros."""
+        """Compute the gradients of `images` images of zeros."""
         height, width, channels = self.shape
         empty = np.zeros((images, channels, height, width), np.float32)
         self.forward_backward(empty, np.zeros(images), images)
@@ -214,7 +214,7 @@ class Worker:
         self.is_fresh = True
 
     def train(self, command: Train) -> Trained:
-        """Time steps, each from start to end on this worker (ms of wall clock); report the last one's mean loss (nats)."""
+        """Time steps, each from start to end on this worker (ms of wall clock); report the last mean loss (nats)."""
         if command.from_fresh or not self.is_fresh:
             self.start_again()
         mx.nd.waitall()

@@ -31,7 +31,14 @@ from ddlbench.workers.tensorflow.training import Learner, RingWorker, then
 
 
 class Model:
-    """A model of the group and the step that trains it; all points with this model share it."""
+    """A model of the group and the step that trains it; all points with this model share it.
+
+    Args:
+        strategy: That mirrors variables on all workers.
+        pace: Of this host.
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+    """
 
     def __init__(self, strategy: tf.distribute.Strategy, pace: Pace, name: str, shape: Shape) -> None:
         self.strategy, self.pace = strategy, pace

@@ -33,6 +33,11 @@ class Meeting:
 
     Sessions of all members share variables, accumulators and queues on the server by name. Each model has a container
     of its own, so that their names do not clash.
+
+    Args:
+        assignment: Of this process; its role and index say where its operations run.
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
     """
 
     def __init__(self, assignment: Assignment, name: str, shape: Shape) -> None:
@@ -62,7 +67,14 @@ class Meeting:
 
 
 class Replica:
-    """A worker's part of a model: it computes gradients, adds them to the server's sums, and waits for its release."""
+    """A worker's part of a model: it computes gradients, adds them to the server's sums, and waits for its release.
+
+    Args:
+        assignment: Of this worker.
+        server: TensorFlow's server in this process, which runs the session.
+        pace: Of this host.
+        meeting: The graph to which it adds its part.
+    """
 
     def __init__(
         self, assignment: Assignment, server: tf.distribute.Server, pace: Pace, meeting: Meeting
@@ -113,7 +125,12 @@ class Replica:
 
 
 class Held:
-    """The server's part of a model: the parameters, the optimizer that applies the sums, and the workers' releases."""
+    """The server's part of a model: the parameters, the optimizer that applies the sums, and the workers' releases.
+
+    Args:
+        server: TensorFlow's server in this process, which runs the session.
+        meeting: The graph to which it adds its part.
+    """
 
     def __init__(self, server: tf.distribute.Server, meeting: Meeting) -> None:
         self.meeting = meeting

@@ -30,7 +30,12 @@ from ddlbench.workers.tensorflow.models import build, dump, load
 
 
 class Learner:
-    """A network and its optimizer; all points with the same model and image shape share them."""
+    """A network and its optimizer; all points with the same model and image shape share them.
+
+    Args:
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+    """
 
     def __init__(self, name: str, shape: Shape) -> None:
         self.name, self.shape = name, shape
@@ -95,7 +100,15 @@ class Model(Protocol):
 
 
 class Point:
-    """The training point that is measured: a model with fresh parameters, and this worker's share of each batch."""
+    """The training point that is measured: a model with fresh parameters, and this worker's share of each batch.
+
+    Args:
+        assignment: Of this process; its index and world size determine the share.
+        pace: Of this host.
+        model: That the point names.
+        point: Its batch size is that of all workers together.
+        seed: Of the first weights and of the order of the images.
+    """
 
     def __init__(
         self, assignment: Assignment, pace: Pace, model: Model, point: TrainingPoint, seed: int
