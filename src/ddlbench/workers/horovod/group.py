@@ -1,7 +1,7 @@
-"""How a Horovod worker, of whatever framework, joins the others of its group over Gloo.
+"""How a Horovod worker, with any framework, joins the others of its group over Gloo.
 
-Horovod's own launcher would start the workers by ssh and give each the variables that it finds the others with; here
-each process sets them itself, and the first worker serves the store in which Gloo's addresses are exchanged.
+Horovod's own launcher would start the workers by ssh and set the variables by which they find each other; here each
+process sets them itself, and the first worker serves the store in which Gloo's addresses are exchanged.
 """
 
 import os
@@ -14,16 +14,22 @@ from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPSer
 from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.listener import await_listener
 
-CYCLE_MS = (
-    1.0  # Horovod's own: how often it looks for gradients, and asks the other workers whether they have them
-)
+CYCLE_MS = 1.0  # Horovod's default: how often it looks for gradients and asks the other workers about theirs
 
 
 @contextmanager
 def meeting(assignment: Assignment, number: int) -> Iterator[None]:
-    """What all workers have to be in to initialise Horovod, until each of them has: the `number`-th time, from 0.
+    """Provide what Horovod's initialisation needs: its variables, and the store of addresses on the first worker.
 
-    Each time is a port of its own, so that nobody finds what an earlier one has left in its store.
+    All workers must stay in this context until each of them has initialised Horovod.
+
+    Args:
+        assignment: Of this process.
+        number: How many initialisations of this group came before. Each uses a port of its own, so that no worker reads
+            addresses that an earlier one has left in its store.
+
+    Yields:
+        Once, when the store accepts connections, or when the assignment's timeout has passed.
     """
     host, first_port = assignment.rendezvous.rsplit(":", 1)
     port = int(first_port) + number
@@ -38,7 +44,7 @@ def meeting(assignment: Assignment, number: int) -> Iterator[None]:
         "HOROVOD_LOCAL_SIZE": "1",
         "HOROVOD_CROSS_RANK": str(rank),
         "HOROVOD_CROSS_SIZE": str(size),
-        "HOROVOD_CYCLE_TIME": f"{CYCLE_MS * assignment.dilation:g}",  # it is real time, which dilation stretches
+        "HOROVOD_CYCLE_TIME": f"{CYCLE_MS * assignment.dilation:g}",  # real time, which dilation stretches
         "HOROVOD_HOSTNAME": f"h{rank}",  # not the machine's, which emulated hosts share
     }
     if rank > 0:

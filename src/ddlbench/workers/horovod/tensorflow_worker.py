@@ -2,14 +2,13 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.horovod.tensorflow_worker
 
-It is told what to do over the control socket (see `protocol.messages`), as TensorFlow's `ring_allreduce` is,
-with whose loop it trains.
-Gradients are added up while TensorFlow computes others; for what Horovod does meanwhile see `torch_worker`.
+It receives commands over the control socket (see `protocol.messages`), and shares its training loop with TensorFlow's
+`ring_allreduce`. Gradients are summed while TensorFlow computes others; `torch_worker` describes Horovod's own traffic.
 """
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep the error in a log's last lines
 
 import horovod
 import horovod.tensorflow as hvd
@@ -24,7 +23,13 @@ from ddlbench.workers.tensorflow.training import Learner, RingWorker, then
 
 
 class Model:
-    """A model of the group and the step that trains it, the same at all its points."""
+    """A model of the group and the step that trains it; all points with this model share it.
+
+    Args:
+        pace: Of this host; below a core share of 1 each gradient is delayed.
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+    """
 
     def __init__(self, pace: Pace, name: str, shape: Shape) -> None:
         self.pace = pace
@@ -34,20 +39,38 @@ class Model:
     def make_step(
         self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
     ) -> tf.Tensor:
-        """One step of synchronous SGD, or, not `together`, one on this worker alone; returns its loss."""
-        if (
-            not together
-        ):  # the graph of a step with the others is made, too, so that it is there when they train
+        """Make one step of synchronous SGD; without communication it also traces the graph of a step with it.
+
+        Args:
+            images: Of this worker: (images, height, width, channels), float32.
+            labels: (images,), int64.
+            batch_size: Images of all workers together, by which the gradients are divided.
+            together: False: without communication; this worker applies its own gradients.
+
+        Returns:
+            The mean loss of these images in nats, a scalar.
+        """
+        if not together:  # trace the other graph, too, so that no timed step has to
             self.step.get_concrete_function(images, labels, batch_size, together=True)
         return self.step(images, labels, batch_size, together=together)
 
     @tf.function
     def step(self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool) -> tf.Tensor:
-        """The same as a graph, which TensorFlow makes for each size of a batch."""
+        """Make a step as a graph; TensorFlow makes one for each size of a batch.
+
+        Args:
+            images: Of this worker: (images, height, width, channels), float32.
+            labels: (images,), int64.
+            batch_size: Images of all workers together, by which the gradients are divided.
+            together: False: without communication; this worker applies its own gradients.
+
+        Returns:
+            The mean loss of these images in nats, a scalar.
+        """
         with self.new_tape() as tape:
             losses = self.learner.losses(images, labels)
             loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
-        if together:  # a share of the whole batch's mean loss from each
+        if together:  # each gradient is a share of that of the whole batch's mean loss
             tape = hvd.DistributedGradientTape(tape, op=hvd.Sum)
         gradients = tape.gradient(loss, self.learner.network.trainable_variables)
         self.learner.descend(then(self.pace, self.pace.begin, gradients))
@@ -55,7 +78,14 @@ class Model:
 
 
 def paced_tape(pace: Pace) -> type[tf.GradientTape]:
-    """A tape each of whose gradients waits until the host's share of a core has made it."""
+    """Make a gradient tape that delays each gradient until the host's share of a core has computed it.
+
+    Args:
+        pace: Of this host.
+
+    Returns:
+        A class that is used like `tf.GradientTape`.
+    """
 
     class PacedTape(tf.GradientTape):
         def gradient(self, *arguments: object, **named: object) -> list[tf.Tensor]:
@@ -73,7 +103,14 @@ class Worker(RingWorker):
         self.meetings = 0
 
     def connect(self, command: Connect) -> Connected:
-        """Replace all connections, and make the models that will be measured."""
+        """Replace all connections, and make the models that will be measured.
+
+        Args:
+            command: The models and their image shapes; those that exist are kept.
+
+        Returns:
+            The message that it is done.
+        """
         self.point = None
         if hvd.is_initialized():
             hvd.shutdown()
@@ -87,13 +124,21 @@ class Worker(RingWorker):
         return Connected()
 
     def widen(self) -> None:
-        """Send as much as training will: on a slow link TCP's windows would take many steps to grow to that."""
+        """Sum four times as many float32 numbers as the largest model has, four times.
+
+        On a slow link TCP's windows would otherwise need many steps to grow to what training needs.
+        """
         largest = self.largest()
         for _ in range(4):
             hvd.allreduce(tf.zeros(4 * largest), op=hvd.Sum)
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Run this member of a worker group until the supervisor sends `Stop`.
+
+    Args:
+        address: Of the control socket (see `protocol.channel.connect`).
+        rank: Of this member.
+    """
     versions = {"horovod": horovod.__version__, "tensorflow": tf.__version__}
     work(address, rank, Worker, lambda assignment: versions, reconnects=True)

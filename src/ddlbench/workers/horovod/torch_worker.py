@@ -2,11 +2,11 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.horovod.torch_worker
 
-It is told what to do over the control socket (see `protocol.messages`), as PyTorch's `ring_allreduce` is.
-Gradients are added up while the
-backward pass computes those before them. Horovod's thread looks for them once in a cycle and talks to the other workers
-each time, also when nobody trains: between hosts without latency that is 2 to 5 Mbit/s and a tenth of a core. Who waits
-for sums does not sleep but yields its core, which telemetry shows as work.
+It receives commands over the control socket (see `protocol.messages`), as PyTorch's `ring_allreduce` does. Gradients
+are summed while the backward pass computes those of earlier layers. Horovod's thread looks for gradients once in a
+cycle, and each time communicates with the other workers, also between trainings: on hosts without latency that is 2 to
+5 Mbit/s and a tenth of a core. A worker that waits for sums does not sleep but yields its core, so telemetry shows its
+waiting as work.
 """
 
 import sys
@@ -29,13 +29,19 @@ from ddlbench.workers.torch.training import RingWorker, Share
 
 
 class Model:
-    """A network and the optimizer that adds up its gradients over all ranks, for all points that have it."""
+    """A network and the optimizer that averages its gradients over all ranks; all points with this model share them.
+
+    Args:
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+        pace: Of this host; below a core share of 1 each gradient is delayed.
+    """
 
     def __init__(self, name: str, shape: Shape, pace: Pace) -> None:
         self.network = MODELS[name](shape)
         self.first_gradient_s = 0.0
         parameters = list(self.network.parameters())
-        if pace.core_share < 1:  # what is summed has been computed on the host's own share of a core
+        if pace.core_share < 1:  # sum no gradient before the host's share of a core would have it
             for parameter in parameters:
                 parameter.register_post_accumulate_grad_hook(lambda _: pace.keep())
         parameters[-1].register_post_accumulate_grad_hook(self.note_time)  # the backward pass begins there
@@ -44,12 +50,22 @@ class Model:
         )
 
     def note_time(self, _: torch.Tensor) -> None:
-        """A step's first gradient is there."""
+        """Record when a step's first gradient is computed.
+
+        Args:
+            _: The parameter whose gradient it is; not used.
+        """
         self.first_gradient_s = time.perf_counter()
 
 
 class Point:
-    """What is measured now: a model with fresh parameters, and the batches of this rank."""
+    """The training point that is measured: a model with fresh parameters, and this rank's share of each batch.
+
+    Args:
+        worker: Of this process; it has the models.
+        point: Its batch size is that of all ranks together.
+        seed: Of the first weights and of the order of the images.
+    """
 
     def __init__(self, worker: "Worker", point: TrainingPoint, seed: int) -> None:
         self.pace = worker.pace
@@ -59,37 +75,44 @@ class Point:
         for group in self.optimizer.param_groups:
             group.update(lr=point.learning_rate, momentum=point.momentum)
         self.share = Share(worker.assignment, point, seed, self.network)
-        # Horovod averages over ranks; where shares differ by one image, this keeps the mean over the whole batch.
+        # Horovod averages over ranks; where shares differ by one image, this weight gives the whole batch's mean.
         self.weight = self.share.size * worker.assignment.world_size / point.batch_size
         self.start_again()
 
     def start_again(self) -> None:
-        """Set parameters, optimizer and the order of images to what the seed says, on every rank by itself."""
+        """Set parameters, optimizer and the order of images back to what the seed determines, without communication."""
         self.share.start_again()
         self.optimizer.state.clear()
 
     def loss(self) -> torch.Tensor:
-        """The loss of this rank's share of the next batch."""
+        """Compute the mean loss of this rank's share of the next batch, a scalar in nats."""
         images, labels = self.share.batch()
         self.optimizer.zero_grad()
         return cross_entropy(self.network(images), labels)
 
     def try_step(self) -> None:
-        """A step on this rank alone: gradients that are not the parameters' own yet wake nobody."""
+        """Make a step on this rank alone: gradients that are returned, not accumulated, start no communication."""
         parameters = list(self.network.parameters())
         for parameter, gradient in zip(parameters, torch.autograd.grad(self.loss(), parameters), strict=True):
             parameter.grad = gradient
         self.descend()
 
     def descend(self) -> None:
-        """Take the optimizer's step with the gradients that there are."""
+        """Take the optimizer's step with the gradients that the parameters hold."""
         with self.optimizer.skip_synchronize():
             self.optimizer.step()
 
     def train(self, steps: int) -> Trained:
-        """Time `steps` steps, each from its start to its end on this rank, in milliseconds of wall clock.
+        """Time steps, each from its start to its end on this rank.
 
-        Communication is from the first gradient of a step to the last sum, the most of it during the backward pass.
+        Communication lasts from the first gradient of a step to the last sum; most of it overlaps the backward pass.
+
+        Args:
+            steps: How many.
+
+        Returns:
+            This rank's step times, and the means of their forward pass, backward pass and communication, all in
+            milliseconds of wall clock; and the loss of the last step (nats per image of this rank).
         """
         loss = torch.tensor(float("nan"))
         times: list[tuple[float, ...]] = []
@@ -128,7 +151,14 @@ class Worker(RingWorker):
         torch.set_num_threads(assignment.threads)
 
     def connect(self, command: Connect) -> Connected:
-        """Replace all connections, and make the models that will be measured."""
+        """Replace all connections, and make the models that will be measured.
+
+        Args:
+            command: The models and their image shapes; those that exist are kept.
+
+        Returns:
+            The message that it is done.
+        """
         self.point = None
         if hvd.is_initialized():
             hvd.shutdown()
@@ -143,7 +173,10 @@ class Worker(RingWorker):
         return Connected()
 
     def widen(self) -> None:
-        """Let TCP's windows grow to what training needs: on a slow link that would take them many steps."""
+        """Average four times as many float32 numbers as the largest model has, four times.
+
+        On a slow link TCP's windows would otherwise need many steps to grow to what training needs.
+        """
         largest = max(
             sum(each.numel() for each in model.network.parameters()) for model in self.models.values()
         )
@@ -151,7 +184,17 @@ class Worker(RingWorker):
             hvd.allreduce_(torch.zeros(4 * largest))
 
     def take_point(self, command: Prepare) -> nn.Module:
-        """Take a point and try a step of it."""
+        """Take a point, and try a step of it on this rank alone.
+
+        Args:
+            command: The point, and the seed of its parameters and batches.
+
+        Returns:
+            The point's network, from images (batch, channels, height, width) to logits (batch, classes).
+
+        Raises:
+            MemoryError: If the backward pass alone would need more memory than this process may have.
+        """
         refuse_what_cannot_fit(command.point, self.assignment.world_size)
         point = Point(self, command.point, command.seed)
         try:
@@ -163,7 +206,12 @@ class Worker(RingWorker):
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Run this member of a worker group until the supervisor sends `Stop`.
+
+    Args:
+        address: Of the control socket (see `protocol.channel.connect`).
+        rank: Of this member.
+    """
     versions = {"horovod": horovod.__version__, "torch": torch.__version__}
     work(address, rank, Worker, lambda assignment: versions, reconnects=True)
 

@@ -1,4 +1,4 @@
-"""The models of the studies in MXNet (Gluon), for images [n, c, h, w]."""
+"""The models of the studies in MXNet (Gluon), for images (batch, channels, height, width)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -25,7 +25,7 @@ from ddlbench.workers.common.layers import (
 
 
 class Sum(HybridBlock):
-    """A residual: what its body and its shortcut make of the same input."""
+    """A residual block: the sum of its body's and its shortcut's output for the same input."""
 
     def __init__(self, body: HybridBlock, shortcut: HybridBlock) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Sum(HybridBlock):
 
 
 class AveragePoolTo(HybridBlock):
-    """Adaptive average pooling, which Gluon has as an operator only."""
+    """Adaptive average pooling to (batch, channels, size, size), which Gluon has as an operator only."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -47,21 +47,45 @@ class AveragePoolTo(HybridBlock):
 
 
 def build(name: str, shape: Shape, *, dropout: bool = False) -> HybridBlock:
-    """The model `name` for images of `shape`, its weights zero; its trained parameters are in the canonical order."""
+    """Build a model with weights that are zero.
+
+    Args:
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+        dropout: Whether to keep the dropout layers.
+
+    Returns:
+        A network from images (batch, channels, height, width) to logits (batch, classes). Its trained parameters are in
+        the canonical order and axes.
+    """
     model = sequence(layers(name, shape, dropout=dropout))
     model.initialize(mx.init.Zero())
     return model
 
 
 def sequence(layers: Layers) -> HybridBlock:
-    """Layers one after another."""
+    """Translate layers into one Gluon block.
+
+    Args:
+        layers: In the order in which data passes them.
+
+    Returns:
+        A block whose parameters have shapes, but no memory yet.
+    """
     block = nn.HybridSequential()
     block.add(*map(part, layers))
     return block
 
 
 def part(layer: Layer) -> HybridBlock:
-    """A layer in Gluon's words."""
+    """Translate one layer into a Gluon block.
+
+    Args:
+        layer: From the framework-independent description.
+
+    Returns:
+        A block whose parameters have shapes, but no memory yet.
+    """
     match layer:
         case Conv(inputs, outputs, kernel, stride, padding, bias):
             return nn.Conv2D(outputs, kernel, stride, padding, use_bias=bias, in_channels=inputs)
@@ -84,21 +108,38 @@ def part(layer: Layer) -> HybridBlock:
 
 
 def trained_parameters(model: HybridBlock) -> list[Any]:
-    """A model's parameters that have a gradient, in the canonical order."""
+    """List a model's parameters that have a gradient.
+
+    Args:
+        model: Of `build` or `sequence`.
+
+    Returns:
+        Gluon parameters in the canonical order, without running statistics.
+    """
     return [each for each in model.collect_params().values() if each.grad_req != "null"]
 
 
 def load(model: HybridBlock, arrays: Iterable[np.ndarray]) -> None:
-    """Give a model its parameters, in the canonical order, and running statistics of a model that has seen nothing."""
+    """Set a model's parameters, and reset the running statistics of batch normalisation to mean 0 and variance 1.
+
+    Args:
+        model: Of `build`.
+        arrays: One for each trained parameter, in the canonical order and axes.
+    """
     for parameter, array in zip(trained_parameters(model), arrays, strict=True):
-        parameter.set_data(
-            mx.nd.array(array)
-        )  # by way of an array of its own: oneDNN may have reordered the old
+        parameter.set_data(mx.nd.array(array))  # a new array, as oneDNN may have reordered the old one
     for name, parameter in model.collect_params(".*running_(mean|var)").items():
         fresh = mx.nd.ones if name.endswith("var") else mx.nd.zeros
         parameter.set_data(fresh(parameter.shape))
 
 
 def dump(model: HybridBlock) -> list[np.ndarray]:
-    """A model's parameters now, in the canonical order and layout."""
+    """Copy a model's parameters.
+
+    Args:
+        model: Of `build`.
+
+    Returns:
+        One array for each trained parameter, in the canonical order and axes.
+    """
     return [parameter.data(parameter.list_ctx()[0]).asnumpy() for parameter in trained_parameters(model)]

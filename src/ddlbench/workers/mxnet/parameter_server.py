@@ -2,11 +2,11 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.mxnet.parameter_server
 
-All are told what to do over the control socket (see `protocol.messages`). Scheduler and server do what the workers ask
-of them over ps-lite, in MXNet's own loop, and answer our commands from a thread of their own. There is one server, so
-it holds every array whole; MXNET_KVSTORE_BIGARRAY_BOUND, above which arrays are divided among servers, changes
-nothing. If its host shares a core, the server is not kept to its share: there is no moment between its computing and
-its sending.
+All members receive commands over the control socket (see `protocol.messages`). Scheduler and server serve the workers
+over ps-lite, in MXNet's own loop, and answer the supervisor's commands in a second thread. There is one server, so it
+holds every array whole; MXNET_KVSTORE_BIGARRAY_BOUND, above which arrays are divided among servers, changes nothing.
+If its host shares a core, the server is not kept to its share: there is no moment between its computing and its
+sending.
 """
 
 import os
@@ -19,17 +19,23 @@ from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.service import Idle, commands_of, say_ready, serve
 
-# MXNet takes 1 s of a core to import, once for all members where it may be forked. Processes that are forked from one
-# which has imported it use OpenMP in its own operators no more; where they have several threads, each imports it anew.
-# So they do with its builds for GPUs (mxnet-cu112): CUDA, if the import starts it, does not survive a fork.
+# MXNet takes 1 s of a core to import, once for all members where it may be forked. After a fork its own operators do
+# not use OpenMP; so members with several threads import it themselves. So do members with its builds for GPUs
+# (mxnet-cu112): CUDA, if the import starts it, does not survive a fork.
 if os.environ.get("OMP_NUM_THREADS") == "1" and any(distributions(name="mxnet")):
     import_module("mxnet")
 
 
 def variables(assignment: Assignment) -> dict[str, str]:
-    """What ps-lite is told by: environment variables.
+    """Collect the environment variables that configure ps-lite.
 
-    They are set after the import of MXNet, which would not return in a process whose role is not `worker`.
+    Set them after the import of MXNet, which would not return in a process whose role is not `worker`.
+
+    Args:
+        assignment: Of this process; its `cluster` has one scheduler.
+
+    Returns:
+        Values by variable.
     """
     (scheduler,) = assignment.cluster["scheduler"]
     host, port = scheduler.rsplit(":", 1)
@@ -45,31 +51,40 @@ def variables(assignment: Assignment) -> dict[str, str]:
 
 
 def keep_to_own_cores() -> None:
-    """Have all threads on this host's cores: MXNet starts some while it is forked, before the cores are chosen."""
+    """Bind all threads to this host's cores: MXNet starts some while it is forked, before the cores are chosen."""
     for thread in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(thread), os.sched_getaffinity(0))
 
 
 def serve_workers(control: Control) -> None:
-    """Be what DMLC_ROLE says, scheduler or server, and answer the supervisor meanwhile."""
+    """Run the role in DMLC_ROLE, scheduler or server, and answer the supervisor in a second thread.
+
+    Args:
+        control: The connection to the supervisor.
+    """
     import mxnet
 
     def end(error: "sys.UnraisableHookArgs") -> None:
         sys.__unraisablehook__(error)
         os._exit(1)
 
-    sys.unraisablehook = end  # what fails in the server's optimizer is in a callback: Python would go on
+    sys.unraisablehook = end  # the server's optimizer runs in a callback, after whose errors Python goes on
     say_ready(control, {"mxnet": mxnet.__version__}, reconnects=False)
     threading.Thread(target=serve, args=(control, commands_of(Idle())), daemon=True).start()
     mxnet.kvstore.KVStoreServer(mxnet.kv.create("dist")).run()
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Run this member of a worker group until the supervisor sends `Stop`.
+
+    Args:
+        address: Of the control socket (see `protocol.channel.connect`).
+        rank: Of this member.
+    """
     control = Control(address, rank)
     assignment = control.assignment()
-    # Threads of OpenMP that wait would keep the cores busy that MXNet's engine, ps-lite and the server on the last
-    # host need: with two threads on two cores a step of mlp took 72 ms, and takes 4 ms.
+    # By default OpenMP's threads wait actively. They would occupy the cores that MXNet's engine, ps-lite and the
+    # server on the last host need: with two threads on two cores a step of mlp takes 72 ms instead of 4 ms.
     os.environ["OMP_WAIT_POLICY"] = "passive"
     from ddlbench.workers.mxnet.worker import work  # imports MXNet, and so comes before its variables
 

@@ -1,15 +1,9 @@
 """An MXNet worker: data-parallel training through a kvstore, whose server has the optimizer.
 
-It is told what to do over the control socket (see `protocol.messages`):
-    connect  make the models and their arrays at the server, while the links are open
-    prepare  take a point: fresh parameters, its batches; a step without the server shows whether it fits
-    train    some steps, each timed
-    conclude hash the parameters and, if asked, evaluate the test set
-    stop
-
-A step pushes each parameter's gradient and pulls the parameter back, as gluon.Trainer does, which itself is for one
-model a group only: its keys are 0, 1, 2 in each. MXNet's engine begins to push the last layers' gradients while it
-computes those of the first; so a step has no parts to be timed by themselves, and is over when the engine is idle.
+It receives commands over the control socket (see `protocol.messages`). Its step pushes each parameter's gradient and
+pulls the parameter back, as gluon.Trainer does. That class supports one model a group only: its keys always begin at 0.
+MXNet's engine pushes the last layers' gradients while it computes those of the first; so a step has no parts that could
+be timed separately, and is over when the engine is idle.
 
 On a GPU all arrays of this module are there, as it is MXNet's current context while commands are carried out.
 """
@@ -48,13 +42,13 @@ from ddlbench.workers.common.service import commands_of, say_ready, serve
 from ddlbench.workers.mxnet.models import build, dump, load, sequence, trained_parameters
 from ddlbench.workers.mxnet.optimizer import FreshSGD
 
-KVSTORES = {  # strategy -> MXNet's name of it; with one device a worker, the first two do the same
+KVSTORES = {  # strategy -> MXNet's name; with one device a worker, the first two do the same
     "parameter_server_sync": "dist_sync",
     "parameter_server_device_sync": "dist_device_sync",
     "parameter_server_async": "dist_async",
 }
 _WIDENING = 4  # round trips of all parameters
-_SIGNS = ("allocate", "out of memory", "cudaMalloc")  # memory is too small, the host's or the GPU's
+_SIGNS = ("allocate", "out of memory", "cudaMalloc")  # in errors where memory is too small
 cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
 
@@ -66,13 +60,22 @@ class Model:
         self.network = build(name, shape)
         self.forget()
         self.parameters = trained_parameters(self.network)
-        self.try_out(2)  # what fails here fails for another reason than memory
+        self.try_out(2)  # two images need little memory; an error has another cause
         self.keys = range(first_key, first_key + len(self.parameters))
         for key, parameter in zip(self.keys, self.parameters, strict=True):
             store.init(key, parameter.data())
 
     def forward_backward(self, images: np.ndarray, labels: np.ndarray, divisor: int) -> mx.nd.NDArray:
-        """Compute the gradients of the sum of losses by `divisor`; returns the losses, image by image."""
+        """Compute the gradients of the sum of losses, divided by `divisor`.
+
+        Args:
+            images: Of this worker: (images, channels, height, width), float32.
+            labels: (images,), int64.
+            divisor: The global batch size with a synchronous server; the number of these images otherwise.
+
+        Returns:
+            The loss of each image in nats: (images,).
+        """
         with mx.autograd.record():
             losses = cross_entropy(self.network(mx.nd.array(images)), mx.nd.array(labels))
         losses.backward(mx.nd.full(len(labels), 1 / divisor))
@@ -80,9 +83,9 @@ class Model:
 
     @cache  # noqa: B019 - models live as long as the process
     def fits(self, images: int) -> bool:
-        """Whether a step of so many images finds memory, tried in a process of its own: MXNet may crash where not.
+        """Check that a step of `images` images finds memory, in a process of its own: without memory MXNet may crash.
 
-        CUDA does not survive a fork; but where a GPU's memory is too small, MXNet says so and goes on.
+        CUDA does not survive a fork; but where a GPU's memory is too small, MXNet raises an error and can go on.
         """
         if mx.current_context().device_type == "gpu":
             return self.is_tried(images)
@@ -93,7 +96,7 @@ class Model:
         return status == 0
 
     def is_tried(self, images: int) -> bool:
-        """Try a step of so many images; False where MXNet could not allocate its memory."""
+        """Try a step of `images` images; return False where MXNet could not allocate its memory."""
         try:
             self.try_out(images)
         except (mx.MXNetError, MemoryError) as error:
@@ -102,32 +105,32 @@ class Model:
         return True
 
     def try_out(self, images: int) -> None:
-        """Compute the gradients of so many empty images."""
+        """Compute the gradients of `images` images of zeros."""
         height, width, channels = self.shape
         empty = np.zeros((images, channels, height, width), np.float32)
         self.forward_backward(empty, np.zeros(images), images)
         mx.nd.waitall()
 
     def forget(self) -> None:
-        """Give back the memory that MXNet keeps for activations of the next batch."""
+        """Release the memory that MXNet keeps for activations of the next batch."""
         self.network.hybridize(static_alloc=True, static_shape=True)
 
     @property
     def parameter_count(self) -> int:
-        """Numbers that are trained."""
+        """How many numbers are trained."""
         return count(self.parameters)
 
     def load(self, seed: int) -> None:
-        """Set the parameters here to what the seed says."""
+        """Set this worker's parameters to the seed's first weights."""
         load(self.network, initial(self.name, self.shape, seed))
 
     def push_and_pull(self) -> None:
-        """Give the server the gradients, and take the parameters that it makes of them; the first layers are urgent."""
+        """Send the server the gradients, and receive its updated parameters; the first layers have priority."""
         for place, (key, parameter) in enumerate(zip(self.keys, self.parameters, strict=True)):
             self.store.pushpull(key, parameter.grad(), out=parameter.data(), priority=-place)
 
     def pull(self) -> None:
-        """Take the parameters as the server has them."""
+        """Receive the server's current parameters."""
         for key, parameter in zip(self.keys, self.parameters, strict=True):
             self.store.pull(key, out=parameter.data())
 
@@ -147,9 +150,7 @@ class Worker:
         self.world_size = assignment.world_size
         self.paths = assignment.datasets
         self.is_synchronous = assignment.strategy != "parameter_server_async"
-        self.pace = Pace(
-            assignment.core_share, time.process_time
-        )  # the engine computes in threads of its own
+        self.pace = Pace(assignment.core_share, time.process_time)  # the engine has threads of its own
         self.store = mx.kv.create(KVSTORES[assignment.strategy])
         self.models: dict[tuple[str, Shape], Model] = {}
 
@@ -175,7 +176,7 @@ class Worker:
         self.store._barrier()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step of it without the server warms caches and tells whether it fits into memory."""
+        """Take a point; a step of it without the server warms caches and shows whether memory suffices."""
         self.point, self.seed = command.point, command.seed
         share = share_of(self.point.batch_size, self.index, self.world_size)
         self.images = share.stop - share.start
@@ -188,7 +189,7 @@ class Worker:
         self.batches = batches_of(
             self.point, self.paths, seed=self.seed, rank=self.index, world_size=self.world_size, layout="nchw"
         )
-        # The server adds up, which makes the mean over the whole batch; alone, a worker's gradients are its own mean.
+        # A synchronous server sums to the mean over the whole batch; asynchronous gradients are each worker's mean.
         self.divisor = self.point.batch_size if self.is_synchronous else self.images
         self.is_fresh = False
         self.model.load(self.seed)
@@ -197,7 +198,7 @@ class Worker:
         return Prepared(fits=True, parameter_count=self.model.parameter_count)
 
     def start_again(self) -> None:
-        """Set parameters, optimizer and the order of images to what the seed says, at the server too."""
+        """Set parameters, optimizer and the order of the images to the seed's, on the server too."""
         self.model.load(self.seed)
         self.batches.start_again()
         self.set_optimizer(
@@ -213,7 +214,7 @@ class Worker:
         self.is_fresh = True
 
     def train(self, command: Train) -> Trained:
-        """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
+        """Time steps, each from start to end on this worker (ms of wall clock); report the last mean loss (nats)."""
         if command.from_fresh or not self.is_fresh:
             self.start_again()
         mx.nd.waitall()
@@ -225,9 +226,9 @@ class Worker:
         return Trained([step_times_ms], losses.mean().asscalar().item())
 
     def step(self) -> mx.nd.NDArray:
-        """One step of SGD; returns this worker's losses, image by image.
+        """Make one step of SGD; return this worker's losses (images,), in nats.
 
-        On a host that shares its core, nothing is sent before all is computed: how long that took is seen then only.
+        On a host that shares its core, nothing is sent before all is computed: only then is the computing time known.
         """
         self.pace.begin()
         losses = self.forward_backward()
@@ -239,11 +240,11 @@ class Worker:
         return losses
 
     def forward_backward(self) -> mx.nd.NDArray:
-        """Compute the gradients of the next batch; returns this worker's losses, image by image."""
+        """Compute the gradients of the next batch; return this worker's losses (images,), in nats."""
         return self.model.forward_backward(*next(self.batches), self.divisor)
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters of the last step; worker 0 pulls what is there now, to test and save it if asked."""
+        """Hash the parameters of the last step; worker 0 pulls the current ones, to test and save them if asked."""
         hashed, tested = self.model.fingerprint(), None
         if self.index == 0:
             self.model.pull()
@@ -253,7 +254,7 @@ class Worker:
         return Concluded(hashed, tested)
 
     def evaluate(self) -> TestResult:
-        """Mean negative log-likelihood and accuracy over the test images, as many at a time as fit in training."""
+        """Test on all test images, as many at a time as fit in training: mean loss (nats), accuracy (percent)."""
         loss, right, total = 0.0, 0, 0
         for images, labels in self.batches.test_parts(self.images):
             outputs = self.model.network(mx.nd.array(images))
@@ -264,9 +265,9 @@ class Worker:
 
 
 def can_be_held(name: str, shape: Shape, workers: int) -> bool:
-    """Whether a host has the memory for what a server holds of a model, being as large as the workers' hosts.
+    """Check whether a server has memory for a model (True without a limit), on a host as large as the workers'.
 
-    That is the parameters, the sum of gradients, momentum, fresh parameters, and what each worker has sent.
+    It holds the parameters, the sum of gradients, momentum, fresh parameters, and what each worker has sent.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     held = 4 * count(trained_parameters(sequence(layers(name, shape)))) * (4 + workers)
@@ -274,12 +275,12 @@ def can_be_held(name: str, shape: Shape, workers: int) -> bool:
 
 
 def count(parameters: Iterable[mx.gluon.Parameter]) -> int:
-    """How many numbers there are in parameters."""
+    """Count the numbers in parameters of any shape."""
     return sum(math.prod(parameter.shape) for parameter in parameters)
 
 
 def why_not(assignment: Assignment) -> str | None:
-    """Why this worker cannot compute on what its assignment says; None where it can."""
+    """Explain why this worker cannot use the device that it is assigned, for a person; None if it can."""
     if not on_gpu(assignment):
         return None
     if not mx.runtime.Features().is_enabled("CUDA"):
@@ -288,7 +289,7 @@ def why_not(assignment: Assignment) -> str | None:
 
 
 def work(control: Control, assignment: Assignment) -> None:
-    """Be a worker until the supervisor says stop."""
+    """Run a worker until the supervisor sends `Stop`."""
     if why := why_not(assignment):
         control.refuse(why)
     with mx.gpu(0) if on_gpu(assignment) else mx.cpu():

@@ -1,4 +1,4 @@
-"""What a TensorFlow model has learnt: its loss and accuracy on the test images, and the hash of its parameters."""
+"""Test of a TensorFlow model: its loss and accuracy on the test images, and the hash of its parameters."""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,16 +10,22 @@ from tensorflow import keras
 from ddlbench.protocol.messages import TestResult
 from ddlbench.workers.common.batches import Batches
 
-_PART = 100  # images at once: of large ones more would not fit
+_PART = 100  # images at once; more large images would not fit into memory
 
 
 def evaluation(
     network: keras.Model, batches: Batches, strategy: tf.distribute.Strategy | None = None
 ) -> TestResult:
-    """Mean negative log-likelihood and accuracy over the test images.
+    """Test a network on all test images.
 
-    It runs as a replica of a mirrored `strategy`, which sees its own statistics of a batch normalisation; from
-    outside TensorFlow would ask all others for theirs.
+    Args:
+        network: Takes images (images, height, width, channels), returns logits (images, classes).
+        batches: The source of the test images.
+        strategy: That mirrors the network's variables. Each replica then uses its own statistics of batch
+            normalisation; outside `strategy.run` TensorFlow would ask all other workers for theirs. None: not mirrored.
+
+    Returns:
+        The mean negative log-likelihood (nats per image) and the accuracy (percent).
     """
     run = strategy.run if strategy else lambda call, arguments, named: call(*arguments, **named)
     loss, right, total = 0.0, 0, 0
@@ -33,7 +39,14 @@ def evaluation(
 
 
 def fingerprint(parameters: Iterable[np.ndarray]) -> str:
-    """SHA-256 of all parameters' bytes."""
+    """Hash parameters.
+
+    Args:
+        parameters: Arrays of any shape, in the canonical order; the bytes of each are hashed as they lie in memory.
+
+    Returns:
+        SHA-256 of all bytes, as 64 hexadecimal digits.
+    """
     digest = hashlib.sha256()
     for parameter in parameters:
         digest.update(parameter.tobytes())

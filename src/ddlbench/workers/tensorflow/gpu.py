@@ -1,4 +1,4 @@
-"""The GPU of a TensorFlow worker: whether it can be used, how much of its memory is the worker's, and its libraries."""
+"""The GPU of a TensorFlow worker: whether it can be used, the memory that the worker may take, and its libraries."""
 
 import tensorflow as tf
 
@@ -7,7 +7,14 @@ from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on
 
 
 def why_not(assignment: Assignment) -> str | None:
-    """Why this member cannot compute on what its assignment says; None where it can."""
+    """Check whether this member can use the device that it is assigned.
+
+    Args:
+        assignment: Of this process.
+
+    Returns:
+        The reason why not, with what to do, for a person; None if it can.
+    """
     if not on_gpu(assignment) or tf.config.list_physical_devices("GPU"):
         return None
     if not tf.test.is_built_with_cuda():
@@ -18,7 +25,14 @@ def why_not(assignment: Assignment) -> str | None:
 
 
 def choose(assignment: Assignment) -> None:
-    """See a GPU only where this member computes on one, and fill it no further than its share, or as it is needed."""
+    """Make the GPU visible to TensorFlow if this member computes on one, and limit its memory.
+
+    Call it before TensorFlow has initialised its devices.
+
+    Args:
+        assignment: Of this process. Where several workers share the GPU, it limits the memory to this worker's share;
+            otherwise TensorFlow allocates memory as needed.
+    """
     if not on_gpu(assignment):
         tf.config.set_visible_devices([], "GPU")
         return
@@ -32,7 +46,14 @@ def choose(assignment: Assignment) -> None:
 
 
 def options(assignment: Assignment) -> tf.compat.v1.GPUOptions:
-    """The same for a `tf.distribute.Server`."""
+    """Make the GPU options of a `tf.distribute.Server`, with the same limit of memory as `choose` sets.
+
+    Args:
+        assignment: Of this process, which computes on a GPU.
+
+    Returns:
+        A memory limit in MiB where several workers share the GPU; otherwise growth as needed.
+    """
     if not (limit := shared_memory_bytes(assignment)):
         return tf.compat.v1.GPUOptions(allow_growth=True)
     virtual = tf.compat.v1.GPUOptions.Experimental.VirtualDevices(memory_limit_mb=[limit >> 20])
@@ -42,7 +63,15 @@ def options(assignment: Assignment) -> tf.compat.v1.GPUOptions:
 
 
 def versions(assignment: Assignment) -> dict[str, str]:
-    """TensorFlow's version, and on a GPU those of the libraries that it is built for; NCCL's it does not tell."""
+    """Collect the versions of the libraries that compute.
+
+    Args:
+        assignment: Of this process.
+
+    Returns:
+        Versions by library: TensorFlow's; on a GPU also those of CUDA and cuDNN that it is built for. TensorFlow does
+        not report that of NCCL.
+    """
     found = {"tensorflow": tf.__version__}
     if on_gpu(assignment):
         built = tf.sysconfig.get_build_info()

@@ -9,8 +9,8 @@ from ddlbench.workers.common.memory import activation_bytes, parameter_bytes, re
 from ddlbench.workers.tensorflow.gpu import choose, options
 
 _STACK_BYTES = 1 << 20
-_PARAMETERS, _ACTIVATIONS = 15, 5  # how many times a step has them in memory, as measured
-_SIGNS = ("could not create a primitive", "could not execute a primitive")  # oneDNN has no memory
+_PARAMETERS, _ACTIVATIONS = 15, 5  # how many copies a step holds in memory, as measured
+_SIGNS = ("could not create a primitive", "could not execute a primitive")  # oneDNN's errors without memory
 
 
 def spare_memory() -> None:
@@ -25,9 +25,17 @@ def spare_memory() -> None:
 
 
 def refuse_what_cannot_fit(point: TrainingPoint, world_size: int, used_bytes: int) -> None:
-    """Raise MemoryError where a step is likely to need more than this process may have, of which `used_bytes` are gone.
+    """Estimate the memory of a training step, and refuse a point that exceeds this process's limit.
 
-    To find out by trying is no way: when oneDNN has no memory the process crashes.
+    Trying the step instead is not safe: without memory for oneDNN the process crashes.
+
+    Args:
+        point: Its batch size is that of all workers together.
+        world_size: How many workers share a batch.
+        used_bytes: Memory that the process takes before the step.
+
+    Raises:
+        MemoryError: If the estimate exceeds RLIMIT_DATA.
     """
     name, shape = point.key
     images = -(-point.batch_size // world_size)
@@ -36,14 +44,25 @@ def refuse_what_cannot_fit(point: TrainingPoint, world_size: int, used_bytes: in
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether the framework could not get memory; it has several ways to say so."""
+    """Check whether an error means that memory could not be allocated; TensorFlow has several such errors.
+
+    Args:
+        error: As TensorFlow raised it.
+
+    Returns:
+        True for errors of memory, of the host or of a GPU.
+    """
     return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)) or any(
         sign in str(error) for sign in _SIGNS
     )
 
 
 def use(assignment: Assignment) -> None:
-    """Compute on the assignment's devices and with its threads; TensorFlow has started none before."""
+    """Configure TensorFlow for the assigned devices and threads, before it has started any thread.
+
+    Args:
+        assignment: Of this process; its `threads` are set both within and between operations.
+    """
     spare_memory()
     choose(assignment)
     tf.config.threading.set_intra_op_parallelism_threads(assignment.threads)
@@ -51,9 +70,16 @@ def use(assignment: Assignment) -> None:
 
 
 def threads(assignment: Assignment) -> tf.compat.v1.ConfigProto:
-    """The same for a `tf.distribute.Server`, with as many threads that wait as TensorFlow's tutorial says it needs.
+    """Configure a `tf.distribute.Server`, or a session on it, like `use`, but with more threads between operations.
 
-    With fewer a server hangs: what waits for another's tensors holds the thread that would answer it.
+    TensorFlow's tutorial asks for at least one more than there are workers. With fewer a server hangs: an operation
+    that waits for another's tensors holds the thread that would answer that one.
+
+    Args:
+        assignment: Of this process.
+
+    Returns:
+        The numbers of threads, and the GPU's options or that no GPU is used.
     """
     return tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=assignment.threads,
@@ -63,18 +89,33 @@ def threads(assignment: Assignment) -> tf.compat.v1.ConfigProto:
 
 
 def resolver(assignment: Assignment, *roles: str) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """Who is who among the processes of these roles, by the addresses of their hosts, and which one we are."""
+    """Describe the group's processes to TensorFlow, by their hosts' addresses.
+
+    Args:
+        assignment: Of this process; its `cluster` has the addresses.
+        roles: Of the processes that take part, such as `worker`, `ps` and `chief`.
+
+    Returns:
+        A resolver that knows all processes of these roles, and which of them this one is.
+    """
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({role: assignment.cluster[role] for role in roles}),
         task_type=assignment.role,
         task_id=assignment.index,
         rpc_layer="grpc",
-        num_accelerators={"GPU": 1} if on_gpu(assignment) else None,  # it does not look for itself
+        num_accelerators={"GPU": 1} if on_gpu(assignment) else None,  # it detects no GPUs itself
     )
 
 
 def start_server(assignment: Assignment) -> tf.distribute.Server:
-    """TensorFlow's server in this process, which does as those that connect to it say."""
+    """Start TensorFlow's server in this process; it runs the operations that other processes send.
+
+    Args:
+        assignment: Of this process.
+
+    Returns:
+        The server, over gRPC; it serves in threads of its own.
+    """
     spare_memory()
     cluster = tf.train.ClusterSpec(assignment.cluster)
     return tf.distribute.Server(

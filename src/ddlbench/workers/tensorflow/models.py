@@ -1,4 +1,4 @@
-"""The models of the studies in TensorFlow (Keras 2), for images [n, h, w, c], which is how TensorFlow likes them."""
+"""The models of the studies in TensorFlow (Keras 2), for images (batch, height, width, channels), its usual layout."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,13 +22,13 @@ from ddlbench.workers.common.layers import (
     Shape,
 )
 
-# From the canonical axes of a parameter to Keras', and back, by their number.
+# Permutations from a parameter's canonical axes to those of Keras, and back, by the number of axes.
 TO_KERAS = {1: (0,), 2: (1, 0), 4: (2, 3, 1, 0)}
 FROM_KERAS = {1: (0,), 2: (1, 0), 4: (3, 2, 0, 1)}
 
 
 class Sum(keras.layers.Layer):
-    """A residual: what its body and its shortcut make of the same input."""
+    """A residual block: the sum of its body's and its shortcut's output for the same input."""
 
     def __init__(self, body: keras.Model, shortcut: keras.Model) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Sum(keras.layers.Layer):
 
 
 class AveragePoolTo(keras.layers.Layer):
-    """Adaptive average pooling, which Keras lacks, between the sizes that the models have."""
+    """Adaptive average pooling to (batch, size, size, channels), which Keras lacks; only for our models' sizes."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -57,22 +57,46 @@ class AveragePoolTo(keras.layers.Layer):
 
 
 def build(name: str, shape: Shape, *, dropout: bool = False) -> keras.Model:
-    """The model `name` for images of `shape`, its weights zero; its trainable variables are in the canonical order."""
+    """Build a model with weights that are zero.
+
+    Args:
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+        dropout: Whether to keep the dropout layers.
+
+    Returns:
+        A network from images (batch, height, width, channels) to logits (batch, classes). Its trainable variables
+        are in the canonical order, with Keras' axes (see `to_keras`).
+    """
     return keras.Sequential([keras.Input(shape), *parts(layers(name, shape, dropout=dropout))])
 
 
 def parts(layers: Layers) -> Iterator[keras.layers.Layer]:
-    """Layers in Keras' words."""
+    """Translate layers into Keras layers.
+
+    Args:
+        layers: In the order in which data passes them.
+
+    Yields:
+        Keras layers in the same order; some layers need two.
+    """
     for layer in layers:
         yield from part(layer)
 
 
 def part(layer: Layer) -> Iterator[keras.layers.Layer]:
-    """A layer in Keras' words, which may be several."""
+    """Translate one layer into Keras layers.
+
+    Args:
+        layer: From the framework-independent description.
+
+    Yields:
+        One or two Keras layers with weights that are zero.
+    """
     match layer:
         case Conv(_, outputs, kernel, stride, padding, bias):
             same = stride == 1 and kernel == 2 * padding + 1
-            if padding and not same:  # Keras' own "same" pads one side only where the stride is 2
+            if padding and not same:  # Keras' "same" is asymmetric where the stride is 2
                 yield keras.layers.ZeroPadding2D(padding)
             options = {"padding": "same" if same else "valid", "use_bias": bias}
             yield keras.layers.Conv2D(outputs, kernel, stride, kernel_initializer="zeros", **options)
@@ -81,7 +105,7 @@ def part(layer: Layer) -> Iterator[keras.layers.Layer]:
         case ReLU():
             yield keras.layers.ReLU()
         case MaxPool(kernel, stride, padding):
-            if padding:  # of rectified images: zeros are never more than what is there
+            if padding:  # its inputs are rectified, so zeros never exceed them
                 yield keras.layers.ZeroPadding2D(padding)
             yield keras.layers.MaxPooling2D(kernel, stride)
         case AdaptiveAveragePool(size):
@@ -98,27 +122,52 @@ def part(layer: Layer) -> Iterator[keras.layers.Layer]:
 
 
 def load(model: keras.Model, arrays: Iterable[np.ndarray]) -> None:
-    """Give a model its parameters, in the canonical order, and running statistics of a model that has seen nothing."""
+    """Set a model's parameters, and reset the running statistics of batch normalisation to mean 0 and variance 1.
+
+    Args:
+        model: Of `build`.
+        arrays: One for each trainable variable, in the canonical order and axes.
+    """
     for variable, array in zip(model.trainable_variables, to_keras(arrays), strict=True):
         variable.assign(array)
     for each in model.submodules:
         if isinstance(each, keras.layers.BatchNormalization):
-            each.moving_mean.assign(
-                np.zeros(each.moving_mean.shape)
-            )  # not read: under a strategy that is a collective
+            # Assigned without reading the old values: under a strategy a read is a collective.
+            each.moving_mean.assign(np.zeros(each.moving_mean.shape))
             each.moving_variance.assign(np.ones(each.moving_variance.shape))
 
 
 def dump(model: keras.Model) -> list[np.ndarray]:
-    """A model's parameters now, in the canonical order and layout."""
+    """Copy a model's parameters.
+
+    Args:
+        model: Of `build`.
+
+    Returns:
+        One array for each trainable variable, in the canonical order and axes.
+    """
     return from_keras(variable.numpy() for variable in model.trainable_variables)
 
 
 def to_keras(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Parameters with their canonical axes, one by one, with Keras'."""
+    """Transpose parameters from the canonical axes to Keras' axes.
+
+    Args:
+        arrays: Convolutions (outputs, inputs, height, width), dense layers (outputs, inputs), vectors (channels,).
+
+    Returns:
+        Views: convolutions (height, width, inputs, outputs), dense layers (inputs, outputs), vectors as they are.
+    """
     return (array.transpose(TO_KERAS[array.ndim]) for array in arrays)
 
 
 def from_keras(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
-    """Parameters with Keras' axes with the canonical ones."""
+    """Transpose parameters from Keras' axes to the canonical axes; the inverse of `to_keras`.
+
+    Args:
+        arrays: Convolutions (height, width, inputs, outputs), dense layers (inputs, outputs), vectors (channels,).
+
+    Returns:
+        Contiguous arrays: convolutions (outputs, inputs, height, width), dense layers (outputs, inputs), vectors.
+    """
     return [np.ascontiguousarray(array.transpose(FROM_KERAS[array.ndim])) for array in arrays]

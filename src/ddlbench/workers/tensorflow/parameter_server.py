@@ -2,10 +2,9 @@
 
 The coordinator, `chief`, has all workers compute steps: each reads the parameters from the server, `ps`, and sends it
 gradients. TensorFlow gives the next step to whichever worker is free, after a round trip to its coordinator; so a fast
-worker makes more steps than a slow one. A worker's own Python has no part in that but to hand its batches out.
+worker makes more steps than a slow one. A worker's own Python only provides its batches and keeps its pace.
 
-All are told what to do over the control socket (see `protocol.messages`); the coordinator reports the steps
-of each worker.
+All members receive commands over the control socket (see `protocol.messages`); the coordinator reports all steps.
 """
 
 import os
@@ -13,10 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
-os.environ.setdefault(
-    "GRPC_FAIL_FAST", "use_caller"
-)  # as TensorFlow's tutorial has it: servers may start late
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep the error in a log's last lines
+os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # as in TensorFlow's tutorial: servers may start late
 
 import numpy as np
 import tensorflow as tf
@@ -51,11 +48,11 @@ from ddlbench.workers.tensorflow.group import (
 )
 from ddlbench.workers.tensorflow.models import build, dump, load
 
-NEXT, KEEP = "ddlbench_next", "ddlbench_keep"  # what the graph calls in a worker's Python
+NEXT, KEEP = "ddlbench_next", "ddlbench_keep"  # functions of a worker that the graph calls
 
 
 class Model:
-    """A model whose parameters are on the server, and the step that a worker is sent."""
+    """A model whose parameters are on the server, and the step that the coordinator sends to a worker."""
 
     def __init__(self, strategy: tf.distribute.Strategy, name: str, shape: Shape, *, paced: bool) -> None:
         self.strategy, self.name, self.shape, self.paced = strategy, name, shape, paced
@@ -65,16 +62,26 @@ class Model:
             self.optimizer.build(self.network.trainable_variables)
 
     def start_again(self, seed: int) -> None:
-        """Set parameters and optimizer to what the seed says."""
+        """Set the parameters to the seed's first weights, and the optimizer's velocities to zero.
+
+        Args:
+            seed: Of the first weights.
+        """
         load(self.network, initial(self.name, self.shape, seed))
         for velocity in self.optimizer.momentums:
             velocity.assign(tf.zeros(velocity.shape))
 
     @tf.function
     def step(self, number: tf.Tensor, momentum: float, *, applied: bool) -> tf.Tensor:
-        """One step on a worker, `number` being the command that it belongs to.
+        """Make one step on a worker, as a graph.
 
-        Returns the worker's index, when it began and ended by the clock of its host (s), and its loss.
+        Args:
+            number: Counts the commands from `prepare` on, a scalar; the worker waits until it has received as many.
+            momentum: Of SGD, from 0 to 1.
+            applied: False: compute gradients only; the parameters stay as they are.
+
+        Returns:
+            (4,), float64: the worker's index, start and end by its host's clock (seconds since 1970), mean loss (nats).
         """
         began = tf.timestamp()
         with tf.control_dependencies([began]):
@@ -90,7 +97,17 @@ class Model:
     def descend(
         self, images: tf.Tensor, labels: tf.Tensor, momentum: float, applied: bool
     ) -> tuple[tf.Tensor, list[Any]]:
-        """Compute gradients, wait until the host's share of a core has made them, and have the server apply them."""
+        """Compute gradients, wait until the host's share of a core has computed them, and have the server apply them.
+
+        Args:
+            images: Of one worker: (images, height, width, channels), float32.
+            labels: (images,), int64.
+            momentum: Of SGD, from 0 to 1.
+            applied: Whether the server applies the gradients.
+
+        Returns:
+            The mean loss of these images, a scalar; and what must be computed before the step is over.
+        """
         with tf.GradientTape() as tape:
             outputs = self.network(images, training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs))
@@ -108,14 +125,14 @@ class Model:
 
 
 class Chief:
-    """The coordinator: it has the workers make steps, and knows what was learnt."""
+    """The coordinator: it schedules the workers' steps, and tests what was learned."""
 
     def __init__(self, assignment: Assignment) -> None:
         use(assignment)
         self.paths = assignment.datasets
         self.world_size = assignment.world_size
         self.paced = assignment.core_share < 1
-        self.on_gpus = assignment.devices == "gpu"  # the workers; their memory is not ours to reckon
+        self.on_gpus = assignment.devices == "gpu"  # the workers; GPU memory is not estimated
         self.strategy = tf.distribute.ParameterServerStrategy(resolver(assignment, "worker", "ps", "chief"))
         self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
         self.used_bytes = used_bytes()
@@ -130,7 +147,7 @@ class Chief:
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step on each worker that is not applied warms caches and tells whether it fits."""
+        """Take a point; a step on each worker, not applied, warms caches and shows whether memory suffices."""
         self.point, self.seed = command.point, command.seed
         self.commands += 1
         self.model = self.models[self.point.key]
@@ -147,7 +164,15 @@ class Chief:
         return Prepared(fits=True, parameter_count=self.model.network.count_params())
 
     def steps(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
-        """Have steps made until each worker has made so many; what `Model.step` returned of those, by worker."""
+        """Schedule steps on free workers until each worker has made enough.
+
+        Args:
+            steps: How many each worker must make; fast workers make more.
+            applied: Whether the server applies their gradients.
+
+        Returns:
+            By worker, its first `steps` steps: start and end by its host's clock (s since 1970), mean loss (nats).
+        """
         made: list[list[list[float]]] = [[] for _ in range(self.world_size)]
         wanted = steps * self.world_size
         while min(map(len, made)) < steps:
@@ -155,16 +180,16 @@ class Chief:
             self.coordinator.join()
             for index, *step in (each.fetch() for each in scheduled):
                 made[int(index)].append(step)
-            wanted = self.world_size  # of a slow worker others may have made some
+            wanted = self.world_size  # fast workers may have made a slow one's share
         return [sorted(of_worker)[:steps] for of_worker in made]
 
     def schedule(self, applied: bool) -> Any:
-        """Have a step made by the next worker that is free."""
+        """Schedule one step on the next free worker; `fetch` of what is returned gives `Model.step`'s result."""
         arguments = tf.constant(self.commands), self.point.momentum
         return self.coordinator.schedule(self.model.step, arguments, {"applied": applied})
 
     def train(self, command: Train) -> Trained:
-        """Train the point for some steps; a worker's step lasts until its next one begins, and what it waits counts."""
+        """Train; a worker's step lasts from the end of its previous one to its own end, so its waiting counts."""
         self.commands += 1
         if command.from_fresh:
             self.model.start_again(self.seed)
@@ -174,7 +199,7 @@ class Chief:
         return Trained(step_times_ms, float(np.mean([of_worker[-1][2] for of_worker in made])))
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters; evaluate the test set and save them if asked."""
+        """Hash the parameters; test and save them if the command asks for it."""
         network = self.model.network
         parameters = dump(network)
         if command.save_to:
@@ -184,7 +209,7 @@ class Chief:
 
 
 class Worker(Idle):
-    """Hands its batches out to the graph that TensorFlow runs in this process for the coordinator."""
+    """Provides its batches to the graph that TensorFlow runs in this process for the coordinator."""
 
     def __init__(self, assignment: Assignment) -> None:
         self.index = assignment.index
@@ -194,13 +219,13 @@ class Worker(Idle):
         self.pace = Pace(assignment.core_share)
         self.commands = 0
         self.changed = threading.Condition()
-        # The graph is the coordinator's, which cannot know our functions; so they are registered under fixed names.
+        # The coordinator makes the graph and cannot refer to functions of this process but by fixed names.
         self.functions = {NEXT: self.next, KEEP: self.keep}
         script_ops._py_funcs._funcs.update(self.functions)
         self.server = start_server(assignment)
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Make the batches of a point; one that cannot fit the coordinator does not begin either."""
+        """Make the batches of a point; if it does not fit into memory, the coordinator starts no step of it."""
         with self.changed:
             self.batches = batches_of(
                 command.point, self.paths, seed=command.seed, rank=self.index, world_size=self.world_size
@@ -210,7 +235,7 @@ class Worker(Idle):
         return Prepared(fits=True)
 
     def train(self, command: Train) -> Trained:
-        """Go on with the batches where they are, or begin again."""
+        """Continue with the next batch, or begin with the first one again."""
         with self.changed:
             if command.from_fresh:
                 self.batches.start_again()
@@ -219,7 +244,17 @@ class Worker(Idle):
         return Trained()
 
     def next(self, number: np.ndarray) -> tuple[np.float64, np.ndarray, np.ndarray]:
-        """Our index, images and labels of the next step, once we have been told what the coordinator was told."""
+        """Get the next batch, once this worker has received the command that the coordinator's step belongs to.
+
+        Args:
+            number: Of that command (see `Model.step`).
+
+        Returns:
+            This worker's index, images (images, height, width, channels) in float32, and labels (images,) in int64.
+
+        Raises:
+            TimeoutError: If that command has not arrived within the assignment's timeout.
+        """
         with self.changed:
             if not self.changed.wait_for(lambda: self.commands >= number, self.timeout_s):
                 raise TimeoutError(f"worker {self.index} was not told to train in {self.timeout_s:g} s")
@@ -228,13 +263,13 @@ class Worker(Idle):
         return np.float64(self.index), images, labels
 
     def keep(self) -> np.float32:
-        """Wait until the host's share of a core has computed what was computed."""
+        """Wait until the host's share of a core would have computed what was computed; return 0 for the graph."""
         self.pace.keep()
         return np.float32(0)
 
 
 class Server(Idle):
-    """Holds the parameters; TensorFlow does all of it."""
+    """Holds the parameters; TensorFlow's own server does all the work."""
 
     def __init__(self, assignment: Assignment) -> None:
         self.server = start_server(assignment)
@@ -244,10 +279,22 @@ MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": Se
 
 
 def member_of(assignment: Assignment) -> Member:
-    """What its role makes this process."""
+    """Make the member that a role asks for.
+
+    Args:
+        assignment: Of this process.
+
+    Returns:
+        The member, which has joined its group.
+    """
     return MEMBERS[assignment.role](assignment)
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Run this member of a worker group until the supervisor sends `Stop`.
+
+    Args:
+        address: Of the control socket (see `protocol.channel.connect`).
+        rank: Of this member.
+    """
     work(address, rank, member_of, versions, reconnects=False, why_not=why_not)

@@ -1,18 +1,18 @@
 """TensorFlow's synchronous parameter server: graphs and sessions, as TensorFlow 1 replicates training.
 
-TensorFlow 2's ParameterServerStrategy is asynchronous only. So it is done as TensorFlow's SyncReplicasOptimizer does:
-the parameters lie on the server, `ps`, each with an accumulator to which every worker adds its gradient; the server
-takes the sums when all have come, descends, and releases the workers. There they share one queue of tokens, of which a
-fast worker may take two; here each has its own, so that it makes one step of each.
+TensorFlow 2's ParameterServerStrategy is asynchronous only. So this follows TensorFlow's SyncReplicasOptimizer: the
+parameters lie on the server, `ps`, each with an accumulator to which every worker adds its gradient; once all have
+arrived, the server takes the sums, descends, and releases the workers. In that optimizer the workers share one queue of
+tokens, of which a fast worker may take two; here each worker has its own queue, so that it makes one step of each.
 
-All are told what to do over the control socket (see `protocol.messages`); each worker times its own steps.
+All members receive commands over the control socket (see `protocol.messages`); each worker times its own steps.
 """
 
 import os
 import time
 from collections.abc import Callable
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep the error in a log's last lines
 os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # servers may start late
 
 import numpy as np
@@ -44,7 +44,7 @@ from ddlbench.workers.tensorflow.group import (
 )
 from ddlbench.workers.tensorflow.shared_models import Held, Meeting, Replica, held
 
-FIRST_STEPS = 4  # first steps: on a slow link TCP's windows would take many to grow
+FIRST_STEPS = 4  # enough for TCP's windows to grow on a slow link
 
 
 class Worker:
@@ -53,16 +53,21 @@ class Worker:
     def __init__(self, assignment: Assignment) -> None:
         use(assignment)
         self.assignment = assignment
-        self.pace = Pace(
-            assignment.core_share, time.process_time
-        )  # TensorFlow computes in threads of its own
+        # TensorFlow computes in threads of its own, so the clock is the whole process's.
+        self.pace = Pace(assignment.core_share, time.process_time)
         self.server = start_server(assignment)
         self.used_bytes = used_bytes()
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models that will be measured, and the first steps of each, of nothing.
+        """Make the models that will be measured, and take the first steps of each, with an image of zeros.
 
-        In these TensorFlow gets its graphs ready, and TCP's windows grow to what training needs.
+        In these steps TensorFlow optimises its graphs, and TCP's windows grow to what training needs.
+
+        Args:
+            command: The models and their image shapes.
+
+        Returns:
+            The message that it is done.
         """
         self.models = {
             each: Replica(self.assignment, self.server, self.pace, Meeting(self.assignment, *each))
@@ -75,10 +80,18 @@ class Worker:
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
+        """Take a point, and try a step of it without communication: it warms caches and shows whether memory suffices.
+
+        Args:
+            command: The point, and the seed of its batches.
+
+        Returns:
+            Whether the step fits into this worker's memory, and if so how many parameters the model has. Where the
+            model does not fit on the server: True without a number, as the server reports that.
+        """
         self.point = point = command.point
         world_size = self.assignment.world_size
-        if point.key not in self.models:  # for which the server has no room
+        if point.key not in self.models:  # the server has no memory for it, and reports that
             return Prepared(fits=True)
         self.model = self.models[point.key]
         self.model.session.run(self.model.release)
@@ -100,7 +113,14 @@ class Worker:
         return Prepared(fits=True, parameter_count=self.model.parameter_count)
 
     def train(self, command: Train) -> Trained:
-        """Time some steps, each from its start until the server has made it, in milliseconds of wall clock."""
+        """Time steps, each from its start until the server has applied the gradients and released this worker.
+
+        Args:
+            command: How many steps, and whether to begin with the first batch again.
+
+        Returns:
+            This worker's step times in milliseconds of wall clock, and the loss of its last step (nats per image).
+        """
         if command.from_fresh:
             self.batches.start_again()
         self.model.session.run(self.model.release)
@@ -113,12 +133,19 @@ class Worker:
         return Trained([step_times_ms], loss)
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Nothing is known here."""
+        """Report nothing: the parameters are on the server.
+
+        Args:
+            command: Not used.
+
+        Returns:
+            A message without hash and test result.
+        """
         return Concluded()
 
 
 class Server:
-    """Holds the parameters, takes the steps, and knows what was learnt."""
+    """Holds the parameters, applies the sums of gradients, and tests what was learned."""
 
     def __init__(self, assignment: Assignment) -> None:
         use(assignment)
@@ -126,7 +153,14 @@ class Server:
         self.server = start_server(assignment)
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models that will be measured, and the first steps with the workers."""
+        """Make the models that will be measured, and take the first steps with the workers, at a learning rate of 0.
+
+        Args:
+            command: The models and their image shapes.
+
+        Returns:
+            The message that it is done.
+        """
         self.models = {
             each: Held(self.server, Meeting(self.assignment, *each))
             for each in held(self.assignment, command.models)
@@ -137,7 +171,14 @@ class Server:
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point, and let the workers try a step of it."""
+        """Take a point, and let the workers try a step of it.
+
+        Args:
+            command: The point, and the seed of its parameters.
+
+        Returns:
+            Whether the server has memory for the model.
+        """
         self.point, self.seed = command.point, command.seed
         if self.point.key not in self.models:
             return Prepared(fits=False)
@@ -147,14 +188,28 @@ class Server:
         return Prepared(fits=True)
 
     def train(self, command: Train) -> Trained:
-        """Take some steps with the workers."""
+        """Take steps with the workers.
+
+        Args:
+            command: How many steps, and whether to begin with fresh parameters.
+
+        Returns:
+            A message without times: the workers report theirs.
+        """
         if command.from_fresh:
             self.model.start_again(self.seed)
         self.model.train(command.steps, self.point.learning_rate, self.point.momentum)
         return Trained()
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters; evaluate the test set and save them if asked."""
+        """Hash the parameters; test and save them if the command asks for it.
+
+        Args:
+            command: Whether to test, and the .npz file to save to (None: do not save).
+
+        Returns:
+            The hash of the parameters, and the test's result, if any.
+        """
         parameters = self.model.parameters()
         if command.save_to:
             np.savez(command.save_to, *parameters)
@@ -169,10 +224,22 @@ MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": Se
 
 
 def member_of(assignment: Assignment) -> Member:
-    """What its role makes this process."""
+    """Make the member that a role asks for.
+
+    Args:
+        assignment: Of this process.
+
+    Returns:
+        The member, which has joined its group.
+    """
     return MEMBERS[assignment.role](assignment)
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Run this member of a worker group until the supervisor sends `Stop`.
+
+    Args:
+        address: Of the control socket (see `protocol.channel.connect`).
+        rank: Of this member.
+    """
     work(address, rank, member_of, versions, reconnects=False, why_not=why_not)

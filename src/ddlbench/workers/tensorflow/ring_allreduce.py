@@ -2,20 +2,20 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.tensorflow.ring_allreduce
 
-It is told what to do over the control socket (see `protocol.messages`):
+It receives commands over the control socket (see `protocol.messages`):
     connect  make the models, all workers alike, while the links are open
-    prepare  take a point: fresh parameters, its batches; a step without communication shows whether it fits
+    prepare  take a point: fresh parameters, its batches; a step without communication shows whether memory suffices
     train    some steps, each timed
     conclude hash the parameters and, if asked, evaluate the test set
-    stop
+    stop     end
 
-The loop is our own: Keras' `fit` takes a tenth to a third longer with small models, and times no steps. TensorFlow
-sends all gradients as one, as is its default, and so begins when the backward pass has ended; nothing overlaps.
+The loop is our own: Keras' `fit` takes a tenth to a third longer with small models, and times no steps. By default
+TensorFlow sends all gradients as one, after the backward pass; communication does not overlap with computation.
 """
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep the error in a log's last lines
 
 import tensorflow as tf
 
@@ -31,7 +31,14 @@ from ddlbench.workers.tensorflow.training import Learner, RingWorker, then
 
 
 class Model:
-    """A model of the group and the step that trains it, the same at all its points."""
+    """A model of the group and the step that trains it; all points with this model share it.
+
+    Args:
+        strategy: That mirrors variables on all workers.
+        pace: Of this host.
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+    """
 
     def __init__(self, strategy: tf.distribute.Strategy, pace: Pace, name: str, shape: Shape) -> None:
         self.strategy, self.pace = strategy, pace
@@ -41,12 +48,32 @@ class Model:
     def make_step(
         self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
     ) -> tf.Tensor:
-        """One step of synchronous SGD, or, not `together`, what this worker computes of it; returns its loss."""
+        """Make one step of synchronous SGD.
+
+        Args:
+            images: Of this worker: (images, height, width, channels), float32.
+            labels: (images,), int64.
+            batch_size: Images of all workers together, by which the gradients are divided.
+            together: False: compute gradients only; the parameters stay as they are.
+
+        Returns:
+            The mean loss of these images in nats, a scalar.
+        """
         return self.step(images, labels, batch_size, tf.constant(together))
 
     @tf.function
     def step(self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, together: tf.Tensor) -> tf.Tensor:
-        """The same as a graph, which TensorFlow compiles for each size of a batch, when it is first called."""
+        """Make a step as a graph; TensorFlow compiles it for each size of a batch, when it is first called.
+
+        Args:
+            images: Of this worker: (images, height, width, channels), float32.
+            labels: (images,), int64.
+            batch_size: Images of all workers together, by which the gradients are divided.
+            together: A boolean scalar (see `make_step`); as a tensor it needs no graph for each value.
+
+        Returns:
+            The mean loss of these images in nats, a scalar.
+        """
         loss, gradients = self.strategy.run(self.backward, (images, labels, batch_size))
         if together:
             self.strategy.run(self.update, (gradients,))
@@ -55,14 +82,28 @@ class Model:
     def backward(
         self, images: tf.Tensor, labels: tf.Tensor, batch_size: int
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """The mean loss of these images, and their part of the gradients of the whole batch's mean loss."""
+        """Compute the loss and the gradients of this worker's images, as a replica of the strategy.
+
+        Args:
+            images: Of this worker: (images, height, width, channels), float32.
+            labels: (images,), int64.
+            batch_size: Images of all workers together, by which the gradients are divided.
+
+        Returns:
+            The mean loss of these images in nats, a scalar; and their part of the gradients of the whole batch's mean
+            loss, in the order of the trainable variables.
+        """
         with tf.GradientTape() as tape:
             losses = self.learner.losses(images, labels)
             loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
         return tf.reduce_mean(losses), tape.gradient(loss, self.learner.network.trainable_variables)
 
     def update(self, gradients: list[tf.Tensor]) -> None:
-        """Add up the workers' gradients and descend; first wait until the host's share of a core has made them."""
+        """Sum the workers' gradients and descend; first wait until the host's share of a core has computed them.
+
+        Args:
+            gradients: Of this worker (see `backward`).
+        """
         gradients = then(self.pace, self.pace.keep, gradients)
         context = tf.distribute.get_replica_context()
         gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
@@ -77,24 +118,35 @@ class Worker(RingWorker):
     def __init__(self, assignment: Assignment) -> None:
         super().__init__(assignment)
         self.strategy = join(assignment)
-        self.used_bytes = used_bytes()  # joining took some
+        self.used_bytes = used_bytes()  # joining the group took memory
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models that will be measured, and let TCP's windows grow."""
+        """Make the models that will be measured, and let TCP's windows grow.
+
+        Args:
+            command: The models and their image shapes.
+
+        Returns:
+            The message that it is done.
+        """
         for each in command.models:
             key = each.model, each.image_shape
             self.models[key] = Model(self.strategy, self.pace, *key)
         largest = self.largest()
         for _ in range(4):
             self.widen(largest)
-        # What does not fit is refused by all workers or by none: one that has traced a step has counted collectives by
-        # which TensorFlow tells them apart, and would wait for ever for those that have not.
+        # All workers must refuse a point, or none: TensorFlow numbers collectives when a step is traced, so a worker
+        # that has traced a step would wait for ever for those that have not.
         self.used_bytes = int(self.mean_over_workers(tf.constant([float(self.used_bytes)]))[0])
         return Connected()
 
     @tf.function
     def widen(self, largest: int) -> None:
-        """Send as much as training will: on a slow link TCP's windows would take many steps to grow to that."""
+        """Sum as many numbers as training will: on a slow link TCP's windows would need many steps to grow to that.
+
+        Args:
+            largest: How many float32 numbers: the parameters of the largest model.
+        """
 
         def send() -> None:
             tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.zeros(largest))
@@ -103,7 +155,14 @@ class Worker(RingWorker):
 
     @tf.function
     def mean_over_workers(self, value: tf.Tensor) -> tf.Tensor:
-        """The mean of a number that every worker has."""
+        """Average a number over all workers.
+
+        Args:
+            value: This worker's number: (1,), float32.
+
+        Returns:
+            The mean: (1,), float32, equal on all workers.
+        """
 
         def reduce() -> tf.Tensor:
             return tf.distribute.get_replica_context().all_reduce(
@@ -114,7 +173,14 @@ class Worker(RingWorker):
 
 
 def join(assignment: Assignment) -> tf.distribute.Strategy:
-    """Start this worker's server and find the others', by their hosts' addresses; between GPUs sums are NCCL's."""
+    """Start this worker's server and find the others, by their hosts' addresses.
+
+    Args:
+        assignment: Of this process. On GPUs NCCL sums gradients, otherwise TensorFlow's own ring over gRPC does.
+
+    Returns:
+        The strategy that mirrors variables on all workers of the group.
+    """
     implementations = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=implementations.NCCL if on_gpu(assignment) else implementations.RING
@@ -123,5 +189,10 @@ def join(assignment: Assignment) -> tf.distribute.Strategy:
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Run this member of a worker group until the supervisor sends `Stop`.
+
+    Args:
+        address: Of the control socket (see `protocol.channel.connect`).
+        rank: Of this member.
+    """
     work(address, rank, Worker, versions, reconnects=False, why_not=why_not)

@@ -1,4 +1,4 @@
-"""A model of TensorFlow's synchronous parameter server: the graph that all have, a worker's part and the server's."""
+"""A model of TensorFlow's synchronous parameter server: the common graph, a worker's part and the server's part."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,20 +20,24 @@ from ddlbench.workers.tensorflow.group import (
 from ddlbench.workers.tensorflow.models import build, from_keras, to_keras
 from ddlbench.workers.tensorflow.training import then
 
-Key = tuple[str, Shape]  # of a model: its name, and the shape of its images
+Key = tuple[str, Shape]  # of a model: name, and image shape
 
 v1 = tf.compat.v1
 SERVER = "/job:ps/task:0"
-NEVER_LATE = tf.int64.max  # as the step of a gradient: no accumulator refuses it
-HELD = (
-    3  # times that the server has parameters, besides what comes: themselves, velocities, sums of gradients
-)
+NEVER_LATE = tf.int64.max  # the step number of a gradient: no accumulator drops it as stale
+HELD = 3  # copies on the server besides the gradients that arrive: parameters, velocities, sums of gradients
 
 
 class Meeting:
-    """A model's graph as far as all members have it: its network, and on the server what they meet at.
+    """The part of a model's graph that all members have: the network, and its accumulators and queues on the server.
 
-    What is on the server is known there by its name; that of each model is in a container of its own.
+    Sessions of all members share variables, accumulators and queues on the server by name. Each model has a container
+    of its own, so that their names do not clash.
+
+    Args:
+        assignment: Of this process; its role and index say where its operations run.
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
     """
 
     def __init__(self, assignment: Assignment, name: str, shape: Shape) -> None:
@@ -63,7 +67,14 @@ class Meeting:
 
 
 class Replica:
-    """A worker's part of a model: it computes gradients of its images, has them added up, and waits for its release."""
+    """A worker's part of a model: it computes gradients, adds them to the server's sums, and waits for its release.
+
+    Args:
+        assignment: Of this worker.
+        server: TensorFlow's server in this process, which runs the session.
+        pace: Of this host.
+        meeting: The graph to which it adds its part.
+    """
 
     def __init__(
         self, assignment: Assignment, server: tf.distribute.Server, pace: Pace, meeting: Meeting
@@ -84,7 +95,7 @@ class Replica:
                 each.apply_grad(gradient, NEVER_LATE)
                 for each, gradient in zip(meeting.sums, gradients, strict=True)
             ]
-            # The running statistics of BatchNorm are the first worker's, as those of other libraries' first replicas.
+            # Only the first worker updates the running statistics of BatchNorm, as other libraries test the first's.
             statistics = [
                 operation
                 for operation in meeting.graph.get_operations()[before:]
@@ -97,14 +108,29 @@ class Replica:
         self.session = v1.Session(server.target, graph=meeting.graph, config=meeting.options)
 
     def step(self, images: np.ndarray, labels: np.ndarray, batch_size: int, *, together: bool) -> float:
-        """One step of synchronous SGD, or, not `together`, what this worker computes of it; returns its loss."""
+        """Make one step of synchronous SGD.
+
+        Args:
+            images: Of this worker: (images, height, width, channels), float32.
+            labels: (images,), int64.
+            batch_size: Images of all workers together, by which the gradients are divided.
+            together: False: compute gradients only, and send nothing.
+
+        Returns:
+            The mean loss of these images in nats.
+        """
         fed = {self.images: images, self.labels: labels, self.batch_size: batch_size}
         loss, _ = self.session.run([self.loss, self.released if together else self.computed], fed)
         return float(loss)
 
 
 class Held:
-    """The server's part of a model: parameters, what it makes of the sums, and how it releases the workers."""
+    """The server's part of a model: the parameters, the optimizer that applies the sums, and the workers' releases.
+
+    Args:
+        server: TensorFlow's server in this process, which runs the session.
+        meeting: The graph to which it adds its part.
+    """
 
     def __init__(self, server: tf.distribute.Server, meeting: Meeting) -> None:
         self.meeting = meeting
@@ -121,33 +147,50 @@ class Held:
         self.session = v1.Session(server.target, graph=meeting.graph, config=meeting.options)
 
     def start_again(self, seed: int) -> None:
-        """Set parameters, velocities and running statistics to what the seed says."""
+        """Set the parameters to the seed's first weights, and reset velocities and running statistics.
+
+        Args:
+            seed: Of the first weights.
+        """
         fresh = to_keras(initial(self.meeting.name, self.meeting.shape, seed))
         variables = self.meeting.variables
         fed = {each.initializer.inputs[1]: array for each, array in zip(variables, fresh, strict=True)}
         self.session.run(self.begin, fed)
 
     def train(self, steps: int, rate: float, momentum: float) -> None:
-        """Release the workers, and descend so many times, whenever the gradients of all have come."""
+        """Release the workers, then take steps, each once the gradients of all workers have arrived.
+
+        Args:
+            steps: How many; 0: only release the workers.
+            rate: The learning rate.
+            momentum: Of SGD, from 0 to 1.
+        """
         self.session.run(self.release)
         for _ in range(steps):
             self.session.run(self.descend, {self.rate: rate, self.momentum: momentum})
 
     def parameters(self) -> list[np.ndarray]:
-        """The parameters now, in the canonical order and layout."""
+        """Fetch the current parameters, in the canonical order and axes (see `models.from_keras`)."""
         return from_keras(self.session.run(self.meeting.variables))
 
     def copied(self) -> tf.keras.Model:
-        """A network that has the parameters and running statistics of now, outside of the graph."""
+        """Copy the network, with its current parameters and running statistics, out of the graph."""
         network = build(self.meeting.name, self.meeting.shape)
         network.set_weights(self.session.run(self.meeting.network.weights))
         return network
 
 
 def held(assignment: Assignment, models: Sequence[ModelShape]) -> Iterator[Key]:
-    """The models for which a host has room on which they, their velocities and all workers' gradients are.
+    """Find the models whose server fits into memory: parameters, velocities, and the gradients of all workers.
 
-    The server's is as large as the workers'; so they leave out the same.
+    The server's host is as large as the workers'; so all members leave out the same models.
+
+    Args:
+        assignment: Of this process; it has the number of workers.
+        models: That will be measured.
+
+    Yields:
+        Model name and image shape (height, width, channels) of each model that fits.
     """
     for each in models:
         key = each.model, each.image_shape

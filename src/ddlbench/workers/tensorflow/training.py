@@ -1,4 +1,4 @@
-"""What TensorFlow's workers share, however their gradients meet: what learns, timed steps, what they report."""
+"""What TensorFlow's ring workers share, however gradients are summed: the trained model, timed steps, reports."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,12 @@ from ddlbench.workers.tensorflow.models import build, dump, load
 
 
 class Learner:
-    """A network and the optimizer that trains it, at all points that have it."""
+    """A network and its optimizer; all points with the same model and image shape share them.
+
+    Args:
+        name: Of a model in `architectures`.
+        shape: Of an image: height, width, channels.
+    """
 
     def __init__(self, name: str, shape: Shape) -> None:
         self.name, self.shape = name, shape
@@ -41,35 +46,69 @@ class Learner:
         self.optimizer.build(self.network.trainable_variables)
 
     def start_again(self, seed: int) -> None:
-        """Set parameters and optimizer to what the seed says."""
+        """Set the parameters to the seed's first weights, and the optimizer's velocities to zero.
+
+        Args:
+            seed: Of the first weights.
+        """
         load(self.network, initial(self.name, self.shape, seed))
         for velocity in self.optimizer.momentums:
             velocity.assign(tf.zeros(velocity.shape))
 
     def losses(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The loss of each image."""
+        """Compute the cross-entropy of each image, in training mode.
+
+        Args:
+            images: (images, height, width, channels), float32.
+            labels: (images,), int64.
+
+        Returns:
+            (images,), in nats.
+        """
         outputs = self.network(images, training=True)
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
 
     def descend(self, gradients: list[tf.Tensor]) -> None:
-        """Take the optimizer's step; the gradients have been added up by now."""
+        """Take the optimizer's step.
+
+        Args:
+            gradients: Already summed over the workers, in the order of the trainable variables and with their shapes.
+        """
         pairs = zip(gradients, self.network.trainable_variables, strict=True)
         self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
 
 
 class Model(Protocol):
-    """What a worker trains: a learner, and how it makes a step of it with the others, or alone."""
+    """What a worker trains: a learner, and how it makes a step with the other workers, or alone."""
 
     learner: Learner
 
     def make_step(
         self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
     ) -> tf.Tensor:
-        """One step of synchronous SGD, or what this worker computes of it; returns its loss."""
+        """Make one step of synchronous SGD.
+
+        Args:
+            images: Of this worker: (images, height, width, channels), float32.
+            labels: (images,), int64.
+            batch_size: Images of all workers together, by which the gradients are divided.
+            together: False: without communication, only what this worker computes of a step.
+
+        Returns:
+            The mean loss of these images in nats, a scalar.
+        """
 
 
 class Point:
-    """What is measured now: a model with fresh parameters, and the batches of this worker."""
+    """The training point that is measured: a model with fresh parameters, and this worker's share of each batch.
+
+    Args:
+        assignment: Of this process; its index and world size determine the share.
+        pace: Of this host.
+        model: That the point names.
+        point: Its batch size is that of all workers together.
+        seed: Of the first weights and of the order of the images.
+    """
 
     def __init__(
         self, assignment: Assignment, pace: Pace, model: Model, point: TrainingPoint, seed: int
@@ -90,17 +129,31 @@ class Point:
         self.start_again()
 
     def start_again(self) -> None:
-        """Set parameters, optimizer and the order of images to what the seed says."""
+        """Set parameters, optimizer and the order of the images back to what the seed determines."""
         self.model.learner.start_again(self.seed)
         self.batches.start_again()
 
     def step(self, *, together: bool) -> tf.Tensor:
-        """One step with the next images; returns this worker's loss."""
+        """Make one step with the next batch.
+
+        Args:
+            together: Whether with the other workers; False: without communication.
+
+        Returns:
+            The mean loss of this worker's images in nats, a scalar.
+        """
         images, labels = map(tf.convert_to_tensor, next(self.batches))
         return self.model.make_step(images, labels, self.batch_size, together=together)
 
     def train(self, command: Train) -> Trained:
-        """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
+        """Time steps, each from its start to its end on this worker.
+
+        Args:
+            command: How many steps, and whether to begin with fresh parameters.
+
+        Returns:
+            This worker's step times in milliseconds of wall clock, and the loss of its last step (nats per image).
+        """
         if command.from_fresh:
             self.start_again()
         step_times_ms: list[float] = []
@@ -117,7 +170,16 @@ class Point:
     def conclude(
         self, command: Conclude, *, is_first: bool, strategy: tf.distribute.Strategy | None = None
     ) -> Concluded:
-        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
+        """Hash the parameters; the first worker also tests and saves them if the command asks for it.
+
+        Args:
+            command: Whether to test, and the .npz file to save to (None: do not save).
+            is_first: Whether this is the worker that tests and saves.
+            strategy: That mirrors the network's variables; None: not mirrored.
+
+        Returns:
+            The hash of the parameters, and the test's result if this worker has tested.
+        """
         parameters = dump(self.network)
         if command.save_to and is_first:
             np.savez(command.save_to, *parameters)
@@ -127,22 +189,28 @@ class Point:
 
 
 class RingWorker:
-    """One worker of a group in which each has all parameters; how sums are made is for those that derive from it."""
+    """One worker of a group in which each has all parameters; subclasses define how gradients are summed."""
 
-    strategy: tf.distribute.Strategy | None = None  # that trains, if it is TensorFlow's own
+    strategy: tf.distribute.Strategy | None = None  # None where TensorFlow does not sum gradients
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
-        self.pace = Pace(
-            assignment.core_share, time.process_time
-        )  # TensorFlow computes in threads of its own
+        # TensorFlow computes in threads of its own, so the clock is the whole process's.
+        self.pace = Pace(assignment.core_share, time.process_time)
         self.models: dict[tuple[str, Shape], Model] = {}
         self.point: Point | None = None
         use(assignment)
         self.used_bytes = used_bytes()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
+        """Take a point, and try a step of it without communication: it warms caches and shows whether memory suffices.
+
+        Args:
+            command: The point, and the seed of its parameters and batches.
+
+        Returns:
+            Whether the step fits into memory, and if so how many parameters the model has.
+        """
         self.point = None
         given = command.point
         model = self.models[given.key]
@@ -159,22 +227,45 @@ class RingWorker:
         return Prepared(fits=True, parameter_count=point.network.count_params())
 
     def train(self, command: Train) -> Trained:
-        """Train the point for some steps, going on where it is or from its fresh parameters."""
+        """Train the prepared point, from its current or from fresh parameters.
+
+        Args:
+            command: How many steps, and whether to begin with fresh parameters.
+
+        Returns:
+            This worker's step times (milliseconds) and last loss (see `Point.train`).
+        """
         assert self.point is not None
         return self.point.train(command)
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
+        """Hash the parameters; the first worker also tests and saves them if the command asks for it.
+
+        Args:
+            command: Whether to test, and the .npz file to save to (None: do not save).
+
+        Returns:
+            The hash of the parameters, and on the first worker the test's result, if any.
+        """
         assert self.point is not None
         return self.point.conclude(command, is_first=self.assignment.index == 0, strategy=self.strategy)
 
     def largest(self) -> int:
-        """How many parameters the largest model has."""
+        """Count the parameters of the largest model."""
         return max(model.learner.network.count_params() for model in self.models.values())
 
 
 def then(pace: Pace, call: Callable[[], None], tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The same tensors, but later: when all have been there and `call` has been made, if there is a pace to keep."""
+    """Delay tensors until all of them are computed and a call has returned, if this host shares its core.
+
+    Args:
+        pace: Of this host. With a core share of 1 nothing is delayed, and `call` is never made.
+        call: Made once, after all tensors are computed.
+        tensors: Of any shapes.
+
+    Returns:
+        The same values in the same order.
+    """
     if pace.core_share == 1:
         return [tf.identity(each) for each in tensors]
     with tf.control_dependencies(tensors):
