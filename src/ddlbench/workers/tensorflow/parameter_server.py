@@ -257,7 +257,7 @@ class Worker(Idle):
         """
         with self.changed:
             if not self.changed.wait_for(lambda: self.commands >= number, self.timeout_s):
-                raise TimeoutError(f"worker {self.index} was not told to train in {self.timeout_s:g} s")
+                raise TimeoutError(f"worker {self.index} received no command from the supervisor within {self.timeout_s:g} s")
             images, labels = next(self.batches)
         self.pace.begin()
         return np.float64(self.index), images, labels
