@@ -1,4 +1,4 @@
-"""What a TensorFlow model has learnt: its loss and accuracy on the test images, and the hash of its parameters."""
+"""Loss and accuracy of a TensorFlow model on the test images, and the hash of its parameters."""
 
 import hashlib
 from collections.abc import Iterable
@@ -16,10 +16,18 @@ _PART = 100  # images at once: of large ones more would not fit
 def evaluation(
     network: keras.Model, batches: Batches, strategy: tf.distribute.Strategy | None = None
 ) -> TestResult:
-    """Mean negative log-likelihood and accuracy over the test images.
+    """Test a network on all test images.
 
-    It runs as a replica of a mirrored `strategy`, which sees its own statistics of a batch normalisation; from
-    outside TensorFlow would ask all others for theirs.
+    It runs as a replica of a mirrored `strategy` and so reads its own statistics of batch normalisation. Outside of the
+    strategy, TensorFlow would ask all other workers for theirs.
+
+    Args:
+        network: from images, (n, height, width, channels), to logits, (n, classes).
+        batches: of the point.
+        strategy: that the network is mirrored by (None: it is not mirrored).
+
+    Returns:
+        The mean negative log-likelihood, and the accuracy in per cent.
     """
     run = strategy.run if strategy else lambda call, arguments, named: call(*arguments, **named)
     loss, right, total = 0.0, 0, 0
@@ -33,7 +41,14 @@ def evaluation(
 
 
 def fingerprint(parameters: Iterable[np.ndarray]) -> str:
-    """SHA-256 of all parameters' bytes."""
+    """Hash all parameters' bytes.
+
+    Args:
+        parameters: float32 arrays in the canonical order and shapes.
+
+    Returns:
+        SHA-256 in hexadecimal digits.
+    """
     digest = hashlib.sha256()
     for parameter in parameters:
         digest.update(parameter.tobytes())

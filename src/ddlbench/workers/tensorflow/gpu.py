@@ -7,7 +7,14 @@ from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on
 
 
 def why_not(assignment: Assignment) -> str | None:
-    """Why this member cannot compute on what its assignment says; None where it can."""
+    """Check that a member can compute on what its assignment says.
+
+    Args:
+        assignment: of the member.
+
+    Returns:
+        Why it cannot, for a person; None where it can.
+    """
     if not on_gpu(assignment) or tf.config.list_physical_devices("GPU"):
         return None
     if not tf.test.is_built_with_cuda():
@@ -18,7 +25,13 @@ def why_not(assignment: Assignment) -> str | None:
 
 
 def choose(assignment: Assignment) -> None:
-    """See a GPU only where this member computes on one, and fill it no further than its share, or as it is needed."""
+    """Show TensorFlow a GPU only where a member computes on one.
+
+    The GPU's memory is limited to the member's share; if the member has the GPU for itself, memory is taken as needed.
+
+    Args:
+        assignment: of the member.
+    """
     if not on_gpu(assignment):
         tf.config.set_visible_devices([], "GPU")
         return
@@ -32,7 +45,14 @@ def choose(assignment: Assignment) -> None:
 
 
 def options(assignment: Assignment) -> tf.compat.v1.GPUOptions:
-    """The same for a `tf.distribute.Server`."""
+    """Make the options of a `tf.distribute.Server` that limit the GPU's memory as `choose` does.
+
+    Args:
+        assignment: of a member that computes on a GPU.
+
+    Returns:
+        A limit for a member that shares its GPU, else memory that grows as needed.
+    """
     if not (limit := shared_memory_bytes(assignment)):
         return tf.compat.v1.GPUOptions(allow_growth=True)
     virtual = tf.compat.v1.GPUOptions.Experimental.VirtualDevices(memory_limit_mb=[limit >> 20])
@@ -42,7 +62,14 @@ def options(assignment: Assignment) -> tf.compat.v1.GPUOptions:
 
 
 def versions(assignment: Assignment) -> dict[str, str]:
-    """TensorFlow's version, and on a GPU those of the libraries that it is built for; NCCL's it does not tell."""
+    """Find the versions of the libraries that a member computes with; TensorFlow does not report NCCL's.
+
+    Args:
+        assignment: of the member.
+
+    Returns:
+        By library: `tensorflow`, and on a GPU also `cuda` and `cudnn`, for which it was built.
+    """
     found = {"tensorflow": tf.__version__}
     if on_gpu(assignment):
         built = tf.sysconfig.get_build_info()

@@ -16,18 +16,26 @@ _SIGNS = ("could not create a primitive", "could not execute a primitive")  # on
 def spare_memory() -> None:
     """Limit the memory of TensorFlow's hundred threads.
 
-    Their stacks are 1 MiB; the kernel would count 8 MiB for each. One heap serves all threads, because memory that a
-    thread has freed in a heap of its own is lost to the others. With a heap for each thread, AlexNet's workers took 3.7
-    to 4.1 GB after some repetitions; with one heap they take 3.5 to 3.9 GB.
+    Their stacks become 1 MiB each; the kernel would count 8 MiB. One heap serves all threads, because memory that a
+    thread has freed in its own heap cannot be used by the others. With a heap for each thread, AlexNet's workers took
+    3.7 to 4.1 GB after some repetitions; with one heap they take 3.5 to 3.9 GB.
     """
     set_thread_stack_size(_STACK_BYTES)
     set_malloc_arenas(1)
 
 
 def refuse_what_cannot_fit(point: TrainingPoint, world_size: int, used_bytes: int) -> None:
-    """Raise MemoryError where a step is likely to need more than this process may have, of which `used_bytes` are gone.
+    """Refuse a point of which a step is likely to need more memory than this process may have.
 
-    To find out by trying is no way: when oneDNN has no memory the process crashes.
+    Trying it is not possible: when oneDNN has no memory the process crashes.
+
+    Args:
+        point: its model, image shape and global batch size.
+        world_size: how many workers share the batch.
+        used_bytes: what the process uses without the step.
+
+    Raises:
+        MemoryError: it cannot fit.
     """
     name, shape = point.key
     images = -(-point.batch_size // world_size)
@@ -36,14 +44,25 @@ def refuse_what_cannot_fit(point: TrainingPoint, world_size: int, used_bytes: in
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether the framework could not get memory; it has several ways to say so."""
+    """Tell whether an error reports a lack of memory; the framework has several texts for that.
+
+    Args:
+        error: raised by TensorFlow or Python.
+
+    Returns:
+        True for a lack of the host's memory or the GPU's.
+    """
     return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)) or any(
         sign in str(error) for sign in _SIGNS
     )
 
 
 def use(assignment: Assignment) -> None:
-    """Compute on the assignment's devices and with its threads; TensorFlow has started none before."""
+    """Set devices and threads; this must come before TensorFlow starts any thread.
+
+    Args:
+        assignment: of this process.
+    """
     spare_memory()
     choose(assignment)
     tf.config.threading.set_intra_op_parallelism_threads(assignment.threads)
@@ -51,9 +70,15 @@ def use(assignment: Assignment) -> None:
 
 
 def threads(assignment: Assignment) -> tf.compat.v1.ConfigProto:
-    """The same for a `tf.distribute.Server`, with as many threads that wait as TensorFlow's tutorial says it needs.
+    """Configure a `tf.distribute.Server`, with as many threads that wait as TensorFlow's tutorial requires.
 
-    With fewer a server hangs: what waits for another's tensors holds the thread that would answer it.
+    With fewer threads a server hangs: one that waits for another's tensors occupies the thread that would answer it.
+
+    Args:
+        assignment: of this process.
+
+    Returns:
+        Threads and GPU options; without a GPU the server sees none.
     """
     return tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=assignment.threads,
@@ -63,18 +88,33 @@ def threads(assignment: Assignment) -> tf.compat.v1.ConfigProto:
 
 
 def resolver(assignment: Assignment, *roles: str) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """Who is who among the processes of these roles, by the addresses of their hosts, and which one we are."""
+    """Describe the cluster to a TensorFlow strategy: the addresses of all processes, and which one this is.
+
+    Args:
+        assignment: of this process.
+        *roles: of the processes that take part.
+
+    Returns:
+        A resolver for gRPC.
+    """
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({role: assignment.cluster[role] for role in roles}),
         task_type=assignment.role,
         task_id=assignment.index,
         rpc_layer="grpc",
-        num_accelerators={"GPU": 1} if on_gpu(assignment) else None,  # it does not look for itself
+        num_accelerators={"GPU": 1} if on_gpu(assignment) else None,  # the resolver does not detect GPUs
     )
 
 
 def start_server(assignment: Assignment) -> tf.distribute.Server:
-    """TensorFlow's server in this process, which does as those that connect to it say."""
+    """Start TensorFlow's server in this process; it runs what connected processes send.
+
+    Args:
+        assignment: of this process.
+
+    Returns:
+        The server, which listens already.
+    """
     spare_memory()
     cluster = tf.train.ClusterSpec(assignment.cluster)
     return tf.distribute.Server(

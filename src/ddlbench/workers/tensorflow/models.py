@@ -1,4 +1,4 @@
-"""The models of the studies in TensorFlow (Keras 2), for images [n, h, w, c], which is how TensorFlow likes them."""
+"""The models of the studies in TensorFlow (Keras 2), for images (n, height, width, channels), its usual layout."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,13 +22,14 @@ from ddlbench.workers.common.layers import (
     Shape,
 )
 
-# From the canonical axes of a parameter to Keras', and back, by their number.
+# From the canonical axes of a parameter to Keras', and back, by their number: a kernel (outputs, inputs, height, width)
+# is (height, width, inputs, outputs) in Keras, and a matrix (outputs, inputs) is (inputs, outputs).
 TO_KERAS = {1: (0,), 2: (1, 0), 4: (2, 3, 1, 0)}
 FROM_KERAS = {1: (0,), 2: (1, 0), 4: (3, 2, 0, 1)}
 
 
 class Sum(keras.layers.Layer):
-    """A residual: what its body and its shortcut make of the same input."""
+    """A residual: the sum of what its body and its shortcut make of the same input."""
 
     def __init__(self, body: keras.Model, shortcut: keras.Model) -> None:
         super().__init__()
@@ -57,18 +58,41 @@ class AveragePoolTo(keras.layers.Layer):
 
 
 def build(name: str, shape: Shape, *, dropout: bool = False) -> keras.Model:
-    """The model `name` for images of `shape`, its weights zero; its trainable variables are in the canonical order."""
+    """Build a model, its weights zero; its trainable variables are in the canonical order.
+
+    Args:
+        name: a key of `architectures.ARCHITECTURES`.
+        shape: of an image, (height, width, channels).
+        dropout: keep the dropout layers.
+
+    Returns:
+        A model from images, (n, height, width, channels), to logits, (n, classes).
+    """
     return keras.Sequential([keras.Input(shape), *parts(layers(name, shape, dropout=dropout))])
 
 
 def parts(layers: Layers) -> Iterator[keras.layers.Layer]:
-    """Layers in Keras' words."""
+    """Build layers one after another.
+
+    Args:
+        layers: of a model, or of a part of it.
+
+    Yields:
+        Keras layers; images that they take are (n, height, width, channels), vectors (n, features).
+    """
     for layer in layers:
         yield from part(layer)
 
 
 def part(layer: Layer) -> Iterator[keras.layers.Layer]:
-    """A layer in Keras' words, which may be several."""
+    """Build a layer from Keras layers, sometimes several.
+
+    Args:
+        layer: of a model.
+
+    Yields:
+        Keras layers; images that they take are (n, height, width, channels), vectors (n, features).
+    """
     match layer:
         case Conv(_, outputs, kernel, stride, padding, bias):
             same = stride == 1 and kernel == 2 * padding + 1
@@ -81,7 +105,7 @@ def part(layer: Layer) -> Iterator[keras.layers.Layer]:
         case ReLU():
             yield keras.layers.ReLU()
         case MaxPool(kernel, stride, padding):
-            if padding:  # of rectified images: zeros are never more than what is there
+            if padding:  # images are rectified here, so padding with zeros never changes a maximum
                 yield keras.layers.ZeroPadding2D(padding)
             yield keras.layers.MaxPooling2D(kernel, stride)
         case AdaptiveAveragePool(size):
@@ -98,7 +122,12 @@ def part(layer: Layer) -> Iterator[keras.layers.Layer]:
 
 
 def load(model: keras.Model, arrays: Iterable[np.ndarray]) -> None:
-    """Give a model its parameters, in the canonical order, and running statistics of a model that has seen nothing."""
+    """Set a model's parameters, and reset its running statistics to those of a model that has seen no image.
+
+    Args:
+        model: with Keras' axes.
+        arrays: its parameters in the canonical order and shapes, float32.
+    """
     for variable, array in zip(model.trainable_variables, to_keras(arrays), strict=True):
         variable.assign(array)
     for each in model.submodules:
@@ -110,15 +139,36 @@ def load(model: keras.Model, arrays: Iterable[np.ndarray]) -> None:
 
 
 def dump(model: keras.Model) -> list[np.ndarray]:
-    """A model's parameters now, in the canonical order and layout."""
+    """Copy a model's parameters to the host.
+
+    Args:
+        model: with Keras' axes.
+
+    Returns:
+        Its parameters in the canonical order and shapes, float32.
+    """
     return from_keras(variable.numpy() for variable in model.trainable_variables)
 
 
 def to_keras(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Parameters with their canonical axes, one by one, with Keras'."""
+    """Transpose parameters from their canonical axes to Keras'.
+
+    Args:
+        arrays: (outputs, inputs, height, width), (outputs, inputs) or (n,).
+
+    Returns:
+        An iterator over views: (height, width, inputs, outputs), (inputs, outputs) or (n,).
+    """
     return (array.transpose(TO_KERAS[array.ndim]) for array in arrays)
 
 
 def from_keras(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
-    """Parameters with Keras' axes with the canonical ones."""
+    """Transpose parameters from Keras' axes to the canonical ones.
+
+    Args:
+        arrays: (height, width, inputs, outputs), (inputs, outputs) or (n,).
+
+    Returns:
+        Contiguous arrays: (outputs, inputs, height, width), (outputs, inputs) or (n,).
+    """
     return [np.ascontiguousarray(array.transpose(FROM_KERAS[array.ndim])) for array in arrays]

@@ -1,11 +1,9 @@
 """TensorFlow's asynchronous parameter server (ParameterServerStrategy): its coordinator, its server, its workers.
 
-The coordinator, `chief`, has all workers compute steps: each reads the parameters from the server, `ps`, and sends it
-gradients. TensorFlow gives the next step to whichever worker is free, after a round trip to its coordinator; so a fast
-worker makes more steps than a slow one. A worker's own Python has no part in that but to hand its batches out.
-
-All are told what to do over the control socket (see `protocol.messages`); the coordinator reports the steps
-of each worker.
+The coordinator, `chief`, schedules steps on the workers: each reads the parameters from the server, `ps`, and sends it
+gradients. TensorFlow gives the next step to any worker that is free, after a round trip to its coordinator; so a fast
+worker takes more steps than a slow one. All receive commands over the control socket (see `protocol.messages`); the
+coordinator reports each worker's steps.
 """
 
 import os
@@ -13,10 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
-os.environ.setdefault(
-    "GRPC_FAIL_FAST", "use_caller"
-)  # as TensorFlow's tutorial has it: servers may start late
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # so that an error is in the log's last lines
+os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # as in TensorFlow's tutorial: servers may start late
 
 import numpy as np
 import tensorflow as tf
@@ -51,11 +47,11 @@ from ddlbench.workers.tensorflow.group import (
 )
 from ddlbench.workers.tensorflow.models import build, dump, load
 
-NEXT, KEEP = "ddlbench_next", "ddlbench_keep"  # what the graph calls in a worker's Python
+NEXT, KEEP = "ddlbench_next", "ddlbench_keep"  # names of Python functions of a worker that the graph calls
 
 
 class Model:
-    """A model whose parameters are on the server, and the step that a worker is sent."""
+    """A model whose parameters are on the server, and the step that workers compute."""
 
     def __init__(self, strategy: tf.distribute.Strategy, name: str, shape: Shape, *, paced: bool) -> None:
         self.strategy, self.name, self.shape, self.paced = strategy, name, shape, paced
@@ -65,16 +61,26 @@ class Model:
             self.optimizer.build(self.network.trainable_variables)
 
     def start_again(self, seed: int) -> None:
-        """Set parameters and optimizer to what the seed says."""
+        """Set parameters and optimizer as the seed determines them.
+
+        Args:
+            seed: of the first parameters.
+        """
         load(self.network, initial(self.name, self.shape, seed))
         for velocity in self.optimizer.momentums:
             velocity.assign(tf.zeros(velocity.shape))
 
     @tf.function
     def step(self, number: tf.Tensor, momentum: float, *, applied: bool) -> tf.Tensor:
-        """One step on a worker, `number` being the command that it belongs to.
+        """Take one step on a worker.
 
-        Returns the worker's index, when it began and ended by the clock of its host (s), and its loss.
+        Args:
+            number: of the command that it belongs to, a scalar.
+            momentum: of the optimizer; 0 for none.
+            applied: the server applies the gradients; else they are only computed.
+
+        Returns:
+            The worker's index, when the step began and ended by its host's clock (s), and its mean loss; float64, (4,).
         """
         began = tf.timestamp()
         with tf.control_dependencies([began]):
@@ -90,7 +96,17 @@ class Model:
     def descend(
         self, images: tf.Tensor, labels: tf.Tensor, momentum: float, applied: bool
     ) -> tuple[tf.Tensor, list[Any]]:
-        """Compute gradients, wait until the host's share of a core has made them, and have the server apply them."""
+        """Compute gradients, wait until the host's share of a core would have done so, and let the server apply them.
+
+        Args:
+            images: float32, (n, height, width, channels).
+            labels: int64, (n,).
+            momentum: of the optimizer; 0 for none.
+            applied: as of `step`.
+
+        Returns:
+            The mean loss, a scalar, and what must have run before the step has ended.
+        """
         with tf.GradientTape() as tape:
             outputs = self.network(images, training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs))
@@ -108,14 +124,14 @@ class Model:
 
 
 class Chief:
-    """The coordinator: it has the workers make steps, and knows what was learnt."""
+    """The coordinator: it schedules steps on the workers, and tests the result."""
 
     def __init__(self, assignment: Assignment) -> None:
         use(assignment)
         self.paths = assignment.datasets
         self.world_size = assignment.world_size
         self.paced = assignment.core_share < 1
-        self.on_gpus = assignment.devices == "gpu"  # the workers; their memory is not ours to reckon
+        self.on_gpus = assignment.devices == "gpu"  # then the workers' memory is not estimated here
         self.strategy = tf.distribute.ParameterServerStrategy(resolver(assignment, "worker", "ps", "chief"))
         self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
         self.used_bytes = used_bytes()
@@ -123,18 +139,16 @@ class Chief:
         self.commands = 0
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models that will be measured."""
         for each in command.models:
             key = each.model, each.image_shape
             self.models[key] = Model(self.strategy, *key, paced=self.paced)
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step on each worker that is not applied warms caches and tells whether it fits."""
         self.point, self.seed = command.point, command.seed
         self.commands += 1
         self.model = self.models[self.point.key]
-        try:
+        try:  # a step on each worker that is not applied warms caches and shows whether it fits
             if not self.on_gpus:
                 refuse_what_cannot_fit(self.point, self.world_size, self.used_bytes)
             self.model.optimizer.learning_rate = self.point.learning_rate
@@ -147,7 +161,15 @@ class Chief:
         return Prepared(fits=True, parameter_count=self.model.network.count_params())
 
     def steps(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
-        """Have steps made until each worker has made so many; what `Model.step` returned of those, by worker."""
+        """Schedule steps until each worker has taken enough.
+
+        Args:
+            steps: how many each worker takes at least.
+            applied: the server applies the gradients.
+
+        Returns:
+            By worker, its first `steps` steps: [when it began (s), when it ended (s), loss].
+        """
         made: list[list[list[float]]] = [[] for _ in range(self.world_size)]
         wanted = steps * self.world_size
         while min(map(len, made)) < steps:
@@ -159,12 +181,18 @@ class Chief:
         return [sorted(of_worker)[:steps] for of_worker in made]
 
     def schedule(self, applied: bool) -> Any:
-        """Have a step made by the next worker that is free."""
-        arguments = tf.constant(self.commands), self.point.momentum
+        arguments = tf.constant(self.commands), self.point.momentum  # for the next worker that is free
         return self.coordinator.schedule(self.model.step, arguments, {"applied": applied})
 
     def train(self, command: Train) -> Trained:
-        """Train the point for some steps; a worker's step lasts until its next one begins, and what it waits counts."""
+        """Train some steps; a worker's step begins when its previous one has ended, so waiting counts.
+
+        Args:
+            command: how many, and whether from fresh parameters.
+
+        Returns:
+            Step times of each worker in ms of wall-clock time, and the mean of their last losses.
+        """
         self.commands += 1
         if command.from_fresh:
             self.model.start_again(self.seed)
@@ -174,7 +202,6 @@ class Chief:
         return Trained(step_times_ms, float(np.mean([of_worker[-1][2] for of_worker in made])))
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters; evaluate the test set and save them if asked."""
         network = self.model.network
         parameters = dump(network)
         if command.save_to:
@@ -184,7 +211,7 @@ class Chief:
 
 
 class Worker(Idle):
-    """Hands its batches out to the graph that TensorFlow runs in this process for the coordinator."""
+    """Supplies its batches to the graph that TensorFlow runs in this process for the coordinator."""
 
     def __init__(self, assignment: Assignment) -> None:
         self.index = assignment.index
@@ -194,14 +221,13 @@ class Worker(Idle):
         self.pace = Pace(assignment.core_share)
         self.commands = 0
         self.told = threading.Condition()
-        # The graph is the coordinator's, which cannot know our functions; so they are registered under fixed names.
+        # The coordinator makes the graph and cannot refer to our functions; so they are registered under fixed names.
         self.functions = {NEXT: self.next, KEEP: self.keep}
         script_ops._py_funcs._funcs.update(self.functions)
         self.server = start_server(assignment)
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Make the batches of a point; one that cannot fit the coordinator does not begin either."""
-        with self.told:
+        with self.told:  # if the point does not fit, the coordinator does not schedule its steps
             self.batches = batches_of(
                 command.point, self.paths, seed=command.seed, rank=self.index, world_size=self.world_size
             )
@@ -210,7 +236,6 @@ class Worker(Idle):
         return Prepared(fits=True)
 
     def train(self, command: Train) -> Trained:
-        """Go on with the batches where they are, or begin again."""
         with self.told:
             if command.from_fresh:
                 self.batches.start_again()
@@ -219,7 +244,17 @@ class Worker(Idle):
         return Trained()
 
     def next(self, number: np.ndarray) -> tuple[np.float64, np.ndarray, np.ndarray]:
-        """Our index, images and labels of the next step, once we have been told what the coordinator was told."""
+        """Supply a step's batch, once the command that the coordinator carries out has come here too.
+
+        Args:
+            number: of that command, a scalar.
+
+        Returns:
+            The worker's index, images, float32, (n, height, width, channels), and labels, int64, (n,).
+
+        Raises:
+            TimeoutError: the command has not come within the framework's time-out.
+        """
         with self.told:
             if not self.told.wait_for(lambda: self.commands >= number, self.timeout_s):
                 raise TimeoutError(f"worker {self.index} was not told to train in {self.timeout_s:g} s")
@@ -228,13 +263,13 @@ class Worker(Idle):
         return np.float64(self.index), images, labels
 
     def keep(self) -> np.float32:
-        """Wait until the host's share of a core has computed what was computed."""
+        """Wait until the host's share of a core would have computed what was computed; return a zero for TensorFlow."""
         self.pace.keep()
         return np.float32(0)
 
 
 class Server(Idle):
-    """Holds the parameters; TensorFlow does all of it."""
+    """Holds the parameters; TensorFlow does all its work."""
 
     def __init__(self, assignment: Assignment) -> None:
         self.server = start_server(assignment)
@@ -244,10 +279,22 @@ MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": Se
 
 
 def member_of(assignment: Assignment) -> Member:
-    """What its role makes this process."""
+    """Make the member that an assignment describes.
+
+    Args:
+        assignment: of this process; its role is a key of MEMBERS.
+
+    Returns:
+        The coordinator, the server or a worker.
+    """
     return MEMBERS[assignment.role](assignment)
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Serve the supervisor until it sends Stop.
+
+    Args:
+        address: of the control socket.
+        rank: of this member.
+    """
     work(address, rank, member_of, versions, reconnects=False, why_not=why_not)

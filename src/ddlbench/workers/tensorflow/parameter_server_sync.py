@@ -1,18 +1,19 @@
 """TensorFlow's synchronous parameter server: graphs and sessions, as TensorFlow 1 replicates training.
 
-TensorFlow 2's ParameterServerStrategy is asynchronous only. So it is done as TensorFlow's SyncReplicasOptimizer does:
-the parameters lie on the server, `ps`, each with an accumulator to which every worker adds its gradient; the server
-takes the sums when all have come, descends, and releases the workers. There they share one queue of tokens, of which a
-fast worker may take two; here each has its own, so that it makes one step of each.
+TensorFlow 2's ParameterServerStrategy is asynchronous only. So this module works as TensorFlow's SyncReplicasOptimizer:
+the parameters are on the server, `ps`, each with an accumulator to which every worker adds its gradient; the server
+takes the sums when all have come, takes a step, and releases the workers. SyncReplicasOptimizer has one queue of tokens
+for all, of which a fast worker may take two; here each worker has its own queue, so that it takes part in each step
+once.
 
-All are told what to do over the control socket (see `protocol.messages`); each worker times its own steps.
+All receive commands over the control socket (see `protocol.messages`); each worker times its own steps.
 """
 
 import os
 import time
 from collections.abc import Callable
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # so that an error is in the log's last lines
 os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # servers may start late
 
 import numpy as np
@@ -44,7 +45,7 @@ from ddlbench.workers.tensorflow.group import (
 )
 from ddlbench.workers.tensorflow.shared_models import Held, Meeting, Replica, held
 
-FIRST_STEPS = 4  # first steps: on a slow link TCP's windows would take many to grow
+FIRST_STEPS = 4  # before training, so that TCP's windows grow; on a slow link this would take many steps
 
 
 class Worker:
@@ -60,9 +61,15 @@ class Worker:
         self.used_bytes = used_bytes()
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models that will be measured, and the first steps of each, of nothing.
+        """Make the models that will be measured, and take the first steps of each with one black image.
 
-        In these TensorFlow gets its graphs ready, and TCP's windows grow to what training needs.
+        In these steps TensorFlow prepares its graphs, and TCP's windows grow to what training needs.
+
+        Args:
+            command: these models; those that do not fit into the server's memory are left out.
+
+        Returns:
+            That it is done.
         """
         self.models = {
             each: Replica(self.assignment, self.server, self.pace, Meeting(self.assignment, *each))
@@ -75,7 +82,14 @@ class Worker:
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
+        """Take a point; a step of it, on this worker alone, warms caches and shows whether it fits into memory.
+
+        Args:
+            command: the point, and the seed of its batches.
+
+        Returns:
+            Whether the step fits here, and the number of parameters; the server reports models that do not fit there.
+        """
         self.point = point = command.point
         world_size = self.assignment.world_size
         if point.key not in self.models:  # for which the server has no room
@@ -100,7 +114,14 @@ class Worker:
         return Prepared(fits=True, parameter_count=self.model.parameter_count)
 
     def train(self, command: Train) -> Trained:
-        """Time some steps, each from its start until the server has made it, in milliseconds of wall clock."""
+        """Train some steps, each timed from its start until the server has taken it.
+
+        Args:
+            command: how many, and whether to begin with the first batch again.
+
+        Returns:
+            Step times in ms of wall-clock time, and the last step's loss.
+        """
         if command.from_fresh:
             self.batches.start_again()
         self.model.session.run(self.model.release)
@@ -113,12 +134,19 @@ class Worker:
         return Trained([step_times_ms], loss)
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Nothing is known here."""
+        """Do nothing: the server has the parameters.
+
+        Args:
+            command: not read.
+
+        Returns:
+            No hash.
+        """
         return Concluded()
 
 
 class Server:
-    """Holds the parameters, takes the steps, and knows what was learnt."""
+    """Holds the parameters, takes the steps, and tests the result."""
 
     def __init__(self, assignment: Assignment) -> None:
         use(assignment)
@@ -126,7 +154,14 @@ class Server:
         self.server = start_server(assignment)
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models that will be measured, and the first steps with the workers."""
+        """Make the models that will be measured, and take the first steps with the workers.
+
+        Args:
+            command: these models; those that do not fit into memory are left out.
+
+        Returns:
+            That it is done.
+        """
         self.models = {
             each: Held(self.server, Meeting(self.assignment, *each))
             for each in held(self.assignment, command.models)
@@ -137,7 +172,14 @@ class Server:
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point, and let the workers try a step of it."""
+        """Take a point with fresh parameters, and let the workers try a step of it.
+
+        Args:
+            command: the point, and the seed of its parameters.
+
+        Returns:
+            Whether its model fits into memory.
+        """
         self.point, self.seed = command.point, command.seed
         if self.point.key not in self.models:
             return Prepared(fits=False)
@@ -147,14 +189,28 @@ class Server:
         return Prepared(fits=True)
 
     def train(self, command: Train) -> Trained:
-        """Take some steps with the workers."""
+        """Take some steps with the workers.
+
+        Args:
+            command: how many, and whether from fresh parameters.
+
+        Returns:
+            No times: the workers report them.
+        """
         if command.from_fresh:
             self.model.start_again(self.seed)
         self.model.train(command.steps, self.point.learning_rate, self.point.momentum)
         return Trained()
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters; evaluate the test set and save them if asked."""
+        """Hash the parameters; test and save them if asked.
+
+        Args:
+            command: whether to test the parameters, and where to save them.
+
+        Returns:
+            The hash, and the test's result if there is one.
+        """
         parameters = self.model.parameters()
         if command.save_to:
             np.savez(command.save_to, *parameters)
@@ -169,10 +225,22 @@ MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": Se
 
 
 def member_of(assignment: Assignment) -> Member:
-    """What its role makes this process."""
+    """Make the member that an assignment describes.
+
+    Args:
+        assignment: of this process; its role is a key of MEMBERS.
+
+    Returns:
+        The server or a worker.
+    """
     return MEMBERS[assignment.role](assignment)
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Serve the supervisor until it sends Stop.
+
+    Args:
+        address: of the control socket.
+        rank: of this member.
+    """
     work(address, rank, member_of, versions, reconnects=False, why_not=why_not)

@@ -1,4 +1,4 @@
-"""A model of TensorFlow's synchronous parameter server: the graph that all have, a worker's part and the server's."""
+"""A model of TensorFlow's synchronous parameter server: the shared graph, a worker's part and the server's part."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -24,16 +24,19 @@ Key = tuple[str, Shape]  # of a model: its name, and the shape of its images
 
 v1 = tf.compat.v1
 SERVER = "/job:ps/task:0"
-NEVER_LATE = tf.int64.max  # as the step of a gradient: no accumulator refuses it
-HELD = (
-    3  # times that the server has parameters, besides what comes: themselves, velocities, sums of gradients
-)
+NEVER_LATE = tf.int64.max  # as the step of a gradient: an accumulator drops gradients of steps before its own
+HELD = 3  # arrays of the parameters' size at the server, besides received gradients: parameters, velocities, sums
 
 
 class Meeting:
-    """A model's graph as far as all members have it: its network, and on the server what they meet at.
+    """The part of a model's graph that all members build alike: its network, and accumulators and queues on the server.
 
-    What is on the server is known there by its name; that of each model is in a container of its own.
+    Members find what is on the server by its name; each model has its own container of names.
+
+    Args:
+        assignment: of this member.
+        name: of the model, a key of `architectures.ARCHITECTURES`.
+        shape: of an image, (height, width, channels).
     """
 
     def __init__(self, assignment: Assignment, name: str, shape: Shape) -> None:
@@ -44,7 +47,7 @@ class Meeting:
             cluster=tf.train.ClusterSpec(assignment.cluster), worker_device=task
         )
         self.options = threads(assignment)
-        self.options.device_filters.extend({SERVER, task})  # a session waits for no other member
+        self.options.device_filters.extend({SERVER, task})  # a session does not wait for other members
         self.options.operation_timeout_in_ms = int(1000 * assignment.timeout_s)
         with self.graph.as_default(), self.graph.container(self.container), v1.device(self.place):
             self.network = build(name, shape)
@@ -63,7 +66,14 @@ class Meeting:
 
 
 class Replica:
-    """A worker's part of a model: it computes gradients of its images, has them added up, and waits for its release."""
+    """A worker's part of a model: it computes gradients of its images, adds them to the sums, and waits for its token.
+
+    Args:
+        assignment: of the worker.
+        server: TensorFlow's server in this process.
+        pace: of this host.
+        meeting: the part of the graph that all members have.
+    """
 
     def __init__(
         self, assignment: Assignment, server: tf.distribute.Server, pace: Pace, meeting: Meeting
@@ -84,7 +94,7 @@ class Replica:
                 each.apply_grad(gradient, NEVER_LATE)
                 for each, gradient in zip(meeting.sums, gradients, strict=True)
             ]
-            # The running statistics of BatchNorm are the first worker's, as those of other libraries' first replicas.
+            # Only the first worker updates BatchNorm's running statistics, as other libraries' first replicas do.
             statistics = [
                 operation
                 for operation in meeting.graph.get_operations()[before:]
@@ -97,14 +107,29 @@ class Replica:
         self.session = v1.Session(server.target, graph=meeting.graph, config=meeting.options)
 
     def step(self, images: np.ndarray, labels: np.ndarray, batch_size: int, *, together: bool) -> float:
-        """One step of synchronous SGD, or, not `together`, what this worker computes of it; returns its loss."""
+        """Take one step of synchronous SGD.
+
+        Args:
+            images: this worker's, float32, (n, height, width, channels).
+            labels: int64, (n,).
+            batch_size: images of the global batch.
+            together: with the other members; else only the gradients are computed, here alone.
+
+        Returns:
+            The mean loss of these images.
+        """
         fed = {self.images: images, self.labels: labels, self.batch_size: batch_size}
         loss, _ = self.session.run([self.loss, self.released if together else self.computed], fed)
         return float(loss)
 
 
 class Held:
-    """The server's part of a model: parameters, what it makes of the sums, and how it releases the workers."""
+    """The server's part of a model: parameters, the step that the sums cause, and the tokens that release the workers.
+
+    Args:
+        server: TensorFlow's server in this process.
+        meeting: the part of the graph that all members have.
+    """
 
     def __init__(self, server: tf.distribute.Server, meeting: Meeting) -> None:
         self.meeting = meeting
@@ -121,33 +146,50 @@ class Held:
         self.session = v1.Session(server.target, graph=meeting.graph, config=meeting.options)
 
     def start_again(self, seed: int) -> None:
-        """Set parameters, velocities and running statistics to what the seed says."""
+        """Set parameters, velocities and running statistics as the seed determines them.
+
+        Args:
+            seed: of the first parameters.
+        """
         fresh = to_keras(initial(self.meeting.name, self.meeting.shape, seed))
         variables = self.meeting.variables
         fed = {each.initializer.inputs[1]: array for each, array in zip(variables, fresh, strict=True)}
         self.session.run(self.begin, fed)
 
     def train(self, steps: int, rate: float, momentum: float) -> None:
-        """Release the workers, and descend so many times, whenever the gradients of all have come."""
+        """Release the workers, and take steps, each when the gradients of all workers have come.
+
+        Args:
+            steps: how many.
+            rate: the learning rate.
+            momentum: of the optimizer; 0 for none.
+        """
         self.session.run(self.release)
         for _ in range(steps):
             self.session.run(self.descend, {self.rate: rate, self.momentum: momentum})
 
     def parameters(self) -> list[np.ndarray]:
-        """The parameters now, in the canonical order and layout."""
+        """Read the present parameters, float32, in the canonical order and shapes."""
         return from_keras(self.session.run(self.meeting.variables))
 
     def copied(self) -> tf.keras.Model:
-        """A network that has the parameters and running statistics of now, outside of the graph."""
+        """Make a network outside of the graph, with the present parameters and running statistics."""
         network = build(self.meeting.name, self.meeting.shape)
         network.set_weights(self.session.run(self.meeting.network.weights))
         return network
 
 
 def held(assignment: Assignment, models: Sequence[ModelShape]) -> Iterator[Key]:
-    """The models for which a host has room on which they, their velocities and all workers' gradients are.
+    """Find the models that fit into the server's memory: parameters, velocities, sums, and all workers' gradients.
 
-    The server's is as large as the workers'; so they leave out the same.
+    The server's host has as much memory as the workers' hosts, so the workers leave out the same models.
+
+    Args:
+        assignment: of this member.
+        models: that will be measured.
+
+    Yields:
+        The name and image shape (height, width, channels) of each model that fits.
     """
     for each in models:
         key = each.model, each.image_shape

@@ -1,4 +1,4 @@
-"""What TensorFlow's workers share, however their gradients meet: what learns, timed steps, what they report."""
+"""What all TensorFlow workers share, however gradients are added up: models and optimizers, timed steps, reports."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,12 @@ from ddlbench.workers.tensorflow.models import build, dump, load
 
 
 class Learner:
-    """A network and the optimizer that trains it, at all points that have it."""
+    """A network and the optimizer that trains it, for all points of a model.
+
+    Args:
+        name: of the model, a key of `architectures.ARCHITECTURES`.
+        shape: of an image, (height, width, channels).
+    """
 
     def __init__(self, name: str, shape: Shape) -> None:
         self.name, self.shape = name, shape
@@ -41,35 +46,69 @@ class Learner:
         self.optimizer.build(self.network.trainable_variables)
 
     def start_again(self, seed: int) -> None:
-        """Set parameters and optimizer to what the seed says."""
+        """Set parameters and optimizer as the seed determines them.
+
+        Args:
+            seed: of the first parameters.
+        """
         load(self.network, initial(self.name, self.shape, seed))
         for velocity in self.optimizer.momentums:
             velocity.assign(tf.zeros(velocity.shape))
 
     def losses(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The loss of each image."""
+        """Compute the loss of each image.
+
+        Args:
+            images: float32, (n, height, width, channels).
+            labels: int64, (n,).
+
+        Returns:
+            Cross entropies, float32, (n,).
+        """
         outputs = self.network(images, training=True)
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
 
     def descend(self, gradients: list[tf.Tensor]) -> None:
-        """Take the optimizer's step; the gradients have been added up by now."""
+        """Take the optimizer's step.
+
+        Args:
+            gradients: the sums over all workers, in the canonical order, with Keras' axes.
+        """
         pairs = zip(gradients, self.network.trainable_variables, strict=True)
         self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
 
 
 class Model(Protocol):
-    """What a worker trains: a learner, and how it makes a step of it with the others, or alone."""
+    """What a worker trains: a learner, and how it takes a step of it with the others, or alone."""
 
     learner: Learner
 
     def make_step(
         self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
     ) -> tf.Tensor:
-        """One step of synchronous SGD, or what this worker computes of it; returns its loss."""
+        """Take one step of synchronous SGD.
+
+        Args:
+            images: this worker's, float32, (n, height, width, channels).
+            labels: int64, (n,).
+            batch_size: images of the global batch.
+            together: with the other workers; else without communication.
+
+        Returns:
+            The mean loss of these images, a scalar.
+        """
 
 
 class Point:
-    """What is measured now: a model with fresh parameters, and the batches of this worker."""
+    """The point that is measured: a model with fresh parameters, and this worker's batches.
+
+    Args:
+        assignment: of the worker.
+        pace: of its host.
+        model: that of the point.
+        point: its data set, global batch size, learning rate and momentum.
+        seed: of its parameters and batches.
+    """
 
     def __init__(
         self, assignment: Assignment, pace: Pace, model: Model, point: TrainingPoint, seed: int
@@ -90,17 +129,31 @@ class Point:
         self.start_again()
 
     def start_again(self) -> None:
-        """Set parameters, optimizer and the order of images to what the seed says."""
+        """Set parameters, optimizer and the order of images as the seed determines them."""
         self.model.learner.start_again(self.seed)
         self.batches.start_again()
 
     def step(self, *, together: bool) -> tf.Tensor:
-        """One step with the next images; returns this worker's loss."""
+        """Take one step with the next images.
+
+        Args:
+            together: with the other workers; else without communication.
+
+        Returns:
+            This worker's mean loss, a scalar.
+        """
         images, labels = map(tf.convert_to_tensor, next(self.batches))
         return self.model.make_step(images, labels, self.batch_size, together=together)
 
     def train(self, command: Train) -> Trained:
-        """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
+        """Train some steps, each timed from its start to its end on this worker.
+
+        Args:
+            command: how many, and whether from fresh parameters.
+
+        Returns:
+            Step times in ms of wall-clock time, and the last step's loss.
+        """
         if command.from_fresh:
             self.start_again()
         step_times_ms: list[float] = []
@@ -117,7 +170,16 @@ class Point:
     def conclude(
         self, command: Conclude, *, is_first: bool, strategy: tf.distribute.Strategy | None = None
     ) -> Concluded:
-        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
+        """Hash the parameters; the first worker also tests and saves them if asked.
+
+        Args:
+            command: whether to test the parameters, and where to save them.
+            is_first: this is the worker that tests and saves.
+            strategy: that mirrors the model, if it is TensorFlow's own.
+
+        Returns:
+            The hash, and the test's result if there is one.
+        """
         parameters = dump(self.network)
         if command.save_to and is_first:
             np.savez(command.save_to, *parameters)
@@ -127,9 +189,13 @@ class Point:
 
 
 class RingWorker:
-    """One worker of a group in which each has all parameters; how sums are made is for those that derive from it."""
+    """One worker of a group in which each has all parameters; derived classes add up the gradients.
 
-    strategy: tf.distribute.Strategy | None = None  # that trains, if it is TensorFlow's own
+    Args:
+        assignment: of the worker.
+    """
+
+    strategy: tf.distribute.Strategy | None = None  # that mirrors the models, if it is TensorFlow's own
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
@@ -142,7 +208,14 @@ class RingWorker:
         self.used_bytes = used_bytes()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step of it, on this worker alone, warms caches and tells whether it fits into memory."""
+        """Take a point; a step of it, on this worker alone, warms caches and shows whether it fits into memory.
+
+        Args:
+            command: the point, and the seed of its parameters and batches.
+
+        Returns:
+            Whether the step fits, and the number of parameters.
+        """
         self.point = None
         given = command.point
         model = self.models[given.key]
@@ -159,22 +232,45 @@ class RingWorker:
         return Prepared(fits=True, parameter_count=point.network.count_params())
 
     def train(self, command: Train) -> Trained:
-        """Train the point for some steps, going on where it is or from its fresh parameters."""
+        """Train the point for some steps.
+
+        Args:
+            command: how many, and whether from fresh parameters or from the present ones.
+
+        Returns:
+            Step times in ms, and the last step's loss.
+        """
         assert self.point is not None
         return self.point.train(command)
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters; the first worker evaluates the test set and saves them if asked."""
+        """Hash the parameters; the first worker also tests and saves them if asked.
+
+        Args:
+            command: whether to test the parameters, and where to save them.
+
+        Returns:
+            The hash, and the first worker's test result.
+        """
         assert self.point is not None
         return self.point.conclude(command, is_first=self.assignment.index == 0, strategy=self.strategy)
 
     def largest(self) -> int:
-        """How many parameters the largest model has."""
+        """Count the parameters of the largest model."""
         return max(model.learner.network.count_params() for model in self.models.values())
 
 
 def then(pace: Pace, call: Callable[[], None], tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The same tensors, but later: when all have been there and `call` has been made, if there is a pace to keep."""
+    """Delay tensors until all of them have been computed and a Python function has returned.
+
+    Args:
+        pace: of this host; if its cores are its own, nothing is called or delayed.
+        call: the function, which runs in TensorFlow's graph.
+        tensors: of any shapes.
+
+    Returns:
+        The same tensors.
+    """
     if pace.core_share == 1:
         return [tf.identity(each) for each in tensors]
     with tf.control_dependencies(tensors):
