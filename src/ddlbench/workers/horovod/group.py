@@ -1,6 +1,6 @@
-"""How a Horovod worker, of whatever framework, joins the others of its group over Gloo.
+"""How a Horovod worker, of any framework, joins the others of its group over Gloo.
 
-Horovod's own launcher would start the workers by ssh and give each the variables that it finds the others with; here
+Horovod's own launcher would start the workers by ssh and give each the variables by which it finds the others. Here
 each process sets them itself, and the first worker serves the store in which Gloo's addresses are exchanged.
 """
 
@@ -21,9 +21,16 @@ CYCLE_MS = (
 
 @contextmanager
 def meeting(assignment: Assignment, number: int) -> Iterator[None]:
-    """What all workers have to be in to initialise Horovod, until each of them has: the `number`-th time, from 0.
+    """Serve or find the rendezvous in which workers initialise Horovod; it lasts until each of them is initialised.
 
-    Each time is a port of its own, so that nobody finds what an earlier one has left in its store.
+    Each time has its own port, so that no worker finds what an earlier time has left in its store.
+
+    Args:
+        assignment: of this worker.
+        number: how many times this group has been initialised before.
+
+    Yields:
+        Nothing; Horovod's environment variables are set.
     """
     host, first_port = assignment.rendezvous.rsplit(":", 1)
     port = int(first_port) + number

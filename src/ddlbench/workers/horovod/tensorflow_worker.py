@@ -2,14 +2,14 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.horovod.tensorflow_worker
 
-It is told what to do over the control socket (see `protocol.messages`), as TensorFlow's `ring_allreduce` is,
-with whose loop it trains.
-Gradients are added up while TensorFlow computes others; for what Horovod does meanwhile see `torch_worker`.
+It receives commands over the control socket (see `protocol.messages`), as TensorFlow's `ring_allreduce` does, and
+trains in the same loop. Gradients are added up while TensorFlow computes others; `torch_worker` says what Horovod does
+meanwhile.
 """
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # a log's last lines should tell what went wrong
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # so that an error is in the log's last lines
 
 import horovod
 import horovod.tensorflow as hvd
@@ -24,7 +24,13 @@ from ddlbench.workers.tensorflow.training import Learner, RingWorker, then
 
 
 class Model:
-    """A model of the group and the step that trains it, the same at all its points."""
+    """A model of the group and the step that trains it, the same at all its points.
+
+    Args:
+        pace: of this host.
+        name: of the model, a key of `architectures.ARCHITECTURES`.
+        shape: of an image, (height, width, channels).
+    """
 
     def __init__(self, pace: Pace, name: str, shape: Shape) -> None:
         self.pace = pace
@@ -34,16 +40,34 @@ class Model:
     def make_step(
         self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
     ) -> tf.Tensor:
-        """One step of synchronous SGD, or, not `together`, one on this worker alone; returns its loss."""
-        if (
-            not together
-        ):  # the graph of a step with the others is made, too, so that it is there when they train
+        """Take one step of synchronous SGD.
+
+        Args:
+            images: this worker's, float32, (n, height, width, channels).
+            labels: int64, (n,).
+            batch_size: images of the global batch.
+            together: with the other workers; else the step is this worker's alone.
+
+        Returns:
+            The mean loss of these images, a scalar.
+        """
+        if not together:  # make the graph of a step with the others too, before they train
             self.step.get_concrete_function(images, labels, batch_size, together=True)
         return self.step(images, labels, batch_size, together=together)
 
     @tf.function
     def step(self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool) -> tf.Tensor:
-        """The same as a graph, which TensorFlow makes for each size of a batch."""
+        """Take a step as a graph, which TensorFlow compiles for each size of a batch.
+
+        Args:
+            images: this worker's, float32, (n, height, width, channels).
+            labels: int64, (n,).
+            batch_size: images of the global batch.
+            together: as of `make_step`; there is a graph for each value.
+
+        Returns:
+            The mean loss of these images, a scalar.
+        """
         with self.new_tape() as tape:
             losses = self.learner.losses(images, labels)
             loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
@@ -55,7 +79,14 @@ class Model:
 
 
 def paced_tape(pace: Pace) -> type[tf.GradientTape]:
-    """A tape each of whose gradients waits until the host's share of a core has made it."""
+    """Make a tape of which each gradient waits until the host's share of a core would have computed it.
+
+    Args:
+        pace: of this host.
+
+    Returns:
+        A subclass of TensorFlow's tape.
+    """
 
     class PacedTape(tf.GradientTape):
         def gradient(self, *arguments: object, **named: object) -> list[tf.Tensor]:
@@ -73,7 +104,14 @@ class Worker(RingWorker):
         self.meetings = 0
 
     def connect(self, command: Connect) -> Connected:
-        """Replace all connections, and make the models that will be measured."""
+        """Replace all connections, and make the models that will be measured.
+
+        Args:
+            command: these models.
+
+        Returns:
+            That it is done.
+        """
         self.point = None
         if hvd.is_initialized():
             hvd.shutdown()
@@ -87,13 +125,18 @@ class Worker(RingWorker):
         return Connected()
 
     def widen(self) -> None:
-        """Send as much as training will: on a slow link TCP's windows would take many steps to grow to that."""
+        """Send as much as training will, so that TCP's windows grow; on a slow link this would take many steps."""
         largest = self.largest()
         for _ in range(4):
             hvd.allreduce(tf.zeros(4 * largest), op=hvd.Sum)
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Serve the supervisor until it sends Stop.
+
+    Args:
+        address: of the control socket.
+        rank: of this member.
+    """
     versions = {"horovod": horovod.__version__, "tensorflow": tf.__version__}
     work(address, rank, Worker, lambda assignment: versions, reconnects=True)

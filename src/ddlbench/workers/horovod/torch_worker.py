@@ -2,11 +2,11 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.horovod.torch_worker
 
-It is told what to do over the control socket (see `protocol.messages`), as PyTorch's `ring_allreduce` is.
-Gradients are added up while the
-backward pass computes those before them. Horovod's thread looks for them once in a cycle and talks to the other workers
-each time, also when nobody trains: between hosts without latency that is 2 to 5 Mbit/s and a tenth of a core. Who waits
-for sums does not sleep but yields its core, which telemetry shows as work.
+It receives commands over the control socket (see `protocol.messages`), as PyTorch's `ring_allreduce` does.
+Gradients are added up while the backward pass computes those of earlier layers. Horovod's thread looks for them once in
+a cycle and sends messages to the other workers each time, even if none of them trains: between hosts without latency
+that is 2 to 5 Mbit/s and a tenth of a core. A worker that waits for sums does not sleep but yields its core, which
+telemetry shows as work.
 """
 
 import sys
@@ -29,27 +29,47 @@ from ddlbench.workers.torch.training import RingWorker, Share
 
 
 class Model:
-    """A network and the optimizer that adds up its gradients over all ranks, for all points that have it."""
+    """A network and the optimizer that adds up its gradients over all ranks, for all its points.
+
+    Args:
+        name: of the model, a key of MODELS.
+        shape: of an image, (height, width, channels).
+        pace: of this host.
+    """
 
     def __init__(self, name: str, shape: Shape, pace: Pace) -> None:
         self.network = MODELS[name](shape)
         self.first_gradient_s = 0.0
         parameters = list(self.network.parameters())
-        if pace.core_share < 1:  # what is summed has been computed on the host's own share of a core
+        if (
+            pace.core_share < 1
+        ):  # gradients are sent only once the host's share of a core would have computed them
             for parameter in parameters:
                 parameter.register_post_accumulate_grad_hook(lambda _: pace.keep())
-        parameters[-1].register_post_accumulate_grad_hook(self.note_time)  # the backward pass begins there
+        parameters[-1].register_post_accumulate_grad_hook(
+            self.note_time
+        )  # the first gradient of a backward pass
         self.optimizer = hvd.DistributedOptimizer(
             torch.optim.SGD(parameters), named_parameters=self.network.named_parameters()
         )
 
     def note_time(self, _: torch.Tensor) -> None:
-        """A step's first gradient is there."""
+        """Note the time of a step's first gradient; this is PyTorch's hook.
+
+        Args:
+            _: the parameter, not used.
+        """
         self.first_gradient_s = time.perf_counter()
 
 
 class Point:
-    """What is measured now: a model with fresh parameters, and the batches of this rank."""
+    """The point that is measured: a model with fresh parameters, and this rank's batches.
+
+    Args:
+        worker: this rank.
+        point: its model, data set, global batch size, learning rate and momentum.
+        seed: of its parameters and batches.
+    """
 
     def __init__(self, worker: "Worker", point: TrainingPoint, seed: int) -> None:
         self.pace = worker.pace
@@ -64,32 +84,38 @@ class Point:
         self.start_again()
 
     def start_again(self) -> None:
-        """Set parameters, optimizer and the order of images to what the seed says, on every rank by itself."""
+        """Set parameters, optimizer and the order of images as the seed determines them, without communication."""
         self.share.start_again()
         self.optimizer.state.clear()
 
     def loss(self) -> torch.Tensor:
-        """The loss of this rank's share of the next batch."""
+        """Compute the loss of this rank's share of the next batch, a scalar."""
         images, labels = self.share.batch()
         self.optimizer.zero_grad()
         return cross_entropy(self.network(images), labels)
 
     def try_step(self) -> None:
-        """A step on this rank alone: gradients that are not the parameters' own yet wake nobody."""
+        """Take a step on this rank alone; `torch.autograd.grad` calls no hooks, so Horovod sends nothing."""
         parameters = list(self.network.parameters())
         for parameter, gradient in zip(parameters, torch.autograd.grad(self.loss(), parameters), strict=True):
             parameter.grad = gradient
         self.descend()
 
     def descend(self) -> None:
-        """Take the optimizer's step with the gradients that there are."""
+        """Take the optimizer's step with the present gradients."""
         with self.optimizer.skip_synchronize():
             self.optimizer.step()
 
     def train(self, steps: int) -> Trained:
-        """Time `steps` steps, each from its start to its end on this rank, in milliseconds of wall clock.
+        """Train some steps, each timed from its start to its end on this rank.
 
-        Communication is from the first gradient of a step to the last sum, the most of it during the backward pass.
+        Communication is from the first gradient of a step to the last sum, most of it during the backward pass.
+
+        Args:
+            steps: how many.
+
+        Returns:
+            Step times in ms of wall-clock time, the means of their parts, and the last step's loss.
         """
         loss = torch.tensor(float("nan"))
         times: list[tuple[float, ...]] = []
@@ -128,7 +154,14 @@ class Worker(RingWorker):
         torch.set_num_threads(assignment.threads)
 
     def connect(self, command: Connect) -> Connected:
-        """Replace all connections, and make the models that will be measured."""
+        """Replace all connections, and make the models that will be measured.
+
+        Args:
+            command: these models.
+
+        Returns:
+            That it is done.
+        """
         self.point = None
         if hvd.is_initialized():
             hvd.shutdown()
@@ -143,7 +176,7 @@ class Worker(RingWorker):
         return Connected()
 
     def widen(self) -> None:
-        """Let TCP's windows grow to what training needs: on a slow link that would take them many steps."""
+        """Let TCP's windows grow to what training needs; on a slow link this would take many steps."""
         largest = max(
             sum(each.numel() for each in model.network.parameters()) for model in self.models.values()
         )
@@ -151,7 +184,17 @@ class Worker(RingWorker):
             hvd.allreduce_(torch.zeros(4 * largest))
 
     def take_point(self, command: Prepare) -> nn.Module:
-        """Take a point and try a step of it."""
+        """Take a point and try a step of it without communication.
+
+        Args:
+            command: the point, and the seed of its parameters and batches.
+
+        Returns:
+            Its network.
+
+        Raises:
+            MemoryError: the step cannot fit into memory.
+        """
         refuse_what_cannot_fit(command.point, self.assignment.world_size)
         point = Point(self, command.point, command.seed)
         try:
@@ -163,7 +206,12 @@ class Worker(RingWorker):
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Serve the supervisor until it sends Stop.
+
+    Args:
+        address: of the control socket.
+        rank: of this member.
+    """
     versions = {"horovod": horovod.__version__, "torch": torch.__version__}
     work(address, rank, Worker, lambda assignment: versions, reconnects=True)
 
