@@ -25,7 +25,7 @@ from ddlbench.workers.common.layers import (
 
 
 class Sum(HybridBlock):
-    """A residual: what its body and its shortcut make of the same input."""
+    """A residual: the sum of what its body and its shortcut make of the same input."""
 
     def __init__(self, body: HybridBlock, shortcut: HybridBlock) -> None:
         super().__init__()
@@ -47,21 +47,44 @@ class AveragePoolTo(HybridBlock):
 
 
 def build(name: str, shape: Shape, *, dropout: bool = False) -> HybridBlock:
-    """The model `name` for images of `shape`, its weights zero; its trained parameters are in the canonical order."""
+    """Build a model, its weights zero; its trained parameters are in the canonical order.
+
+    Args:
+        name: a key of `architectures.ARCHITECTURES`.
+        shape: of an image, (height, width, channels).
+        dropout: keep the dropout layers.
+
+    Returns:
+        A block from images, (n, channels, height, width), to logits, (n, classes), in MXNet's current context.
+    """
     model = sequence(layers(name, shape, dropout=dropout))
     model.initialize(mx.init.Zero())
     return model
 
 
 def sequence(layers: Layers) -> HybridBlock:
-    """Layers one after another."""
+    """Build layers one after another.
+
+    Args:
+        layers: of a model, or of a part of it.
+
+    Returns:
+        A block without parameters yet; arrays that it takes are (n, channels, height, width).
+    """
     block = nn.HybridSequential()
     block.add(*map(part, layers))
     return block
 
 
 def part(layer: Layer) -> HybridBlock:
-    """A layer in Gluon's words."""
+    """Build a layer from Gluon's blocks.
+
+    Args:
+        layer: of a model.
+
+    Returns:
+        A block; images that it takes are (n, channels, height, width), vectors (n, features).
+    """
     match layer:
         case Conv(inputs, outputs, kernel, stride, padding, bias):
             return nn.Conv2D(outputs, kernel, stride, padding, use_bias=bias, in_channels=inputs)
@@ -84,21 +107,38 @@ def part(layer: Layer) -> HybridBlock:
 
 
 def trained_parameters(model: HybridBlock) -> list[Any]:
-    """A model's parameters that have a gradient, in the canonical order."""
+    """Find a model's parameters that have a gradient.
+
+    Args:
+        model: initialised or not.
+
+    Returns:
+        Gluon's parameters in the canonical order and shapes.
+    """
     return [each for each in model.collect_params().values() if each.grad_req != "null"]
 
 
 def load(model: HybridBlock, arrays: Iterable[np.ndarray]) -> None:
-    """Give a model its parameters, in the canonical order, and running statistics of a model that has seen nothing."""
+    """Set a model's parameters, and reset its running statistics to those of a model that has seen no image.
+
+    Args:
+        model: initialised.
+        arrays: its parameters in the canonical order and shapes, float32.
+    """
     for parameter, array in zip(trained_parameters(model), arrays, strict=True):
-        parameter.set_data(
-            mx.nd.array(array)
-        )  # by way of an array of its own: oneDNN may have reordered the old
+        parameter.set_data(mx.nd.array(array))  # a new array, because oneDNN may have reordered the old one
     for name, parameter in model.collect_params(".*running_(mean|var)").items():
         fresh = mx.nd.ones if name.endswith("var") else mx.nd.zeros
         parameter.set_data(fresh(parameter.shape))
 
 
 def dump(model: HybridBlock) -> list[np.ndarray]:
-    """A model's parameters now, in the canonical order and layout."""
+    """Copy a model's parameters to the host.
+
+    Args:
+        model: initialised.
+
+    Returns:
+        Its parameters in the canonical order and shapes, float32.
+    """
     return [parameter.data(parameter.list_ctx()[0]).asnumpy() for parameter in trained_parameters(model)]

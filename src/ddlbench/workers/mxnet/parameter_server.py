@@ -2,11 +2,10 @@
 
     python -m ddlbench.workers.common.fork_server ddlbench.workers.mxnet.parameter_server
 
-All are told what to do over the control socket (see `protocol.messages`). Scheduler and server do what the workers ask
-of them over ps-lite, in MXNet's own loop, and answer our commands from a thread of their own. There is one server, so
-it holds every array whole; MXNET_KVSTORE_BIGARRAY_BOUND, above which arrays are divided among servers, changes
-nothing. If its host shares a core, the server is not kept to its share: there is no moment between its computing and
-its sending.
+All receive commands over the control socket (see `protocol.messages`). Scheduler and server serve the workers over
+ps-lite in MXNet's own loop, and a second thread answers our commands. There is one server, so it holds every array
+whole; MXNET_KVSTORE_BIGARRAY_BOUND, above which arrays are divided among servers, changes nothing. If its host shares
+a core, the server is not limited to its share: it computes and sends without a moment between them.
 """
 
 import os
@@ -19,17 +18,23 @@ from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.service import Idle, commands_of, say_ready, serve
 
-# MXNet takes 1 s of a core to import, once for all members where it may be forked. Processes that are forked from one
-# which has imported it use OpenMP in its own operators no more; where they have several threads, each imports it anew.
-# So they do with its builds for GPUs (mxnet-cu112): CUDA, if the import starts it, does not survive a fork.
+# MXNet takes 1 s of a core to import, once for all members where it may be forked. After a fork, MXNet's own operators
+# do not use OpenMP any more; so members with several threads import it each for themselves. So do members with builds
+# for GPUs (mxnet-cu112): if the import starts CUDA, that does not survive a fork.
 if os.environ.get("OMP_NUM_THREADS") == "1" and any(distributions(name="mxnet")):
     import_module("mxnet")
 
 
 def variables(assignment: Assignment) -> dict[str, str]:
-    """What ps-lite is told by: environment variables.
+    """Set out what ps-lite is configured by: environment variables.
 
     They are set after the import of MXNet, which would not return in a process whose role is not `worker`.
+
+    Args:
+        assignment: of this process.
+
+    Returns:
+        Values by name.
     """
     (scheduler,) = assignment.cluster["scheduler"]
     host, port = scheduler.rsplit(":", 1)
@@ -45,31 +50,40 @@ def variables(assignment: Assignment) -> dict[str, str]:
 
 
 def keep_to_own_cores() -> None:
-    """Have all threads on this host's cores: MXNet starts some while it is forked, before the cores are chosen."""
+    """Pin all threads to this host's cores: MXNet starts some when it is forked, before the cores are chosen."""
     for thread in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(thread), os.sched_getaffinity(0))
 
 
 def serve_workers(control: Control) -> None:
-    """Be what DMLC_ROLE says, scheduler or server, and answer the supervisor meanwhile."""
+    """Run ps-lite's scheduler or server, as DMLC_ROLE says, and answer the supervisor meanwhile.
+
+    Args:
+        control: the connection to the supervisor.
+    """
     import mxnet
 
     def end(error: "sys.UnraisableHookArgs") -> None:
         sys.__unraisablehook__(error)
         os._exit(1)
 
-    sys.unraisablehook = end  # what fails in the server's optimizer is in a callback: Python would go on
+    sys.unraisablehook = end  # errors of the server's optimizer are raised in a callback: Python would go on
     say_ready(control, {"mxnet": mxnet.__version__}, reconnects=False)
     threading.Thread(target=serve, args=(control, commands_of(Idle())), daemon=True).start()
     mxnet.kvstore.KVStoreServer(mxnet.kv.create("dist")).run()
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Serve the supervisor until it sends Stop.
+
+    Args:
+        address: of the control socket.
+        rank: of this member.
+    """
     control = Control(address, rank)
     assignment = control.assignment()
-    # Threads of OpenMP that wait would keep the cores busy that MXNet's engine, ps-lite and the server on the last
-    # host need: with two threads on two cores a step of mlp took 72 ms, and takes 4 ms.
+    # Waiting OpenMP threads would occupy the cores that MXNet's engine, ps-lite and the server on the last host need:
+    # with two threads on two cores a step of mlp took 72 ms when they waited actively, and takes 4 ms.
     os.environ["OMP_WAIT_POLICY"] = "passive"
     from ddlbench.workers.mxnet.worker import work  # imports MXNet, and so comes before its variables
 

@@ -1,17 +1,10 @@
 """An MXNet worker: data-parallel training through a kvstore, whose server has the optimizer.
 
-It is told what to do over the control socket (see `protocol.messages`):
-    connect  make the models and their arrays at the server, while the links are open
-    prepare  take a point: fresh parameters, its batches; a step without the server shows whether it fits
-    train    some steps, each timed
-    conclude hash the parameters and, if asked, evaluate the test set
-    stop
-
-A step pushes each parameter's gradient and pulls the parameter back, as gluon.Trainer does, which itself is for one
-model a group only: its keys are 0, 1, 2 in each. MXNet's engine begins to push the last layers' gradients while it
-computes those of the first; so a step has no parts to be timed by themselves, and is over when the engine is idle.
-
-On a GPU all arrays of this module are there, as it is MXNet's current context while commands are carried out.
+It receives commands over the control socket (see `protocol.messages`), as PyTorch's `ring_allreduce` does. A step
+pushes each parameter's gradient and pulls the parameter back, as gluon.Trainer does; that class is for one model a
+group only, because its keys are 0, 1, 2 in each. MXNet's engine begins to push the last layers' gradients while it
+computes those of the first; so the parts of a step cannot be timed, and it ends when the engine is idle. On a GPU all
+arrays of this module are there, because it is MXNet's current context while commands are carried out.
 """
 
 import hashlib
@@ -48,7 +41,7 @@ from ddlbench.workers.common.service import commands_of, say_ready, serve
 from ddlbench.workers.mxnet.models import build, dump, load, sequence, trained_parameters
 from ddlbench.workers.mxnet.optimizer import FreshSGD
 
-KVSTORES = {  # strategy -> MXNet's name of it; with one device a worker, the first two do the same
+KVSTORES = {  # strategy -> MXNet's name of it; with one device per worker, the first two do the same
     "parameter_server_sync": "dist_sync",
     "parameter_server_device_sync": "dist_device_sync",
     "parameter_server_async": "dist_async",
@@ -66,13 +59,22 @@ class Model:
         self.network = build(name, shape)
         self.forget()
         self.parameters = trained_parameters(self.network)
-        self.try_out(2)  # what fails here fails for another reason than memory
+        self.try_out(2)  # an error here has another cause than memory
         self.keys = range(first_key, first_key + len(self.parameters))
         for key, parameter in zip(self.keys, self.parameters, strict=True):
             store.init(key, parameter.data())
 
     def forward_backward(self, images: np.ndarray, labels: np.ndarray, divisor: int) -> mx.nd.NDArray:
-        """Compute the gradients of the sum of losses by `divisor`; returns the losses, image by image."""
+        """Compute the gradients of the sum of losses divided by `divisor`.
+
+        Args:
+            images: float32, (n, channels, height, width).
+            labels: (n,).
+            divisor: images of the global batch if the server adds up gradients, else of this worker.
+
+        Returns:
+            The loss of each image, (n,).
+        """
         with mx.autograd.record():
             losses = cross_entropy(self.network(mx.nd.array(images)), mx.nd.array(labels))
         losses.backward(mx.nd.full(len(labels), 1 / divisor))
@@ -80,9 +82,9 @@ class Model:
 
     @cache  # noqa: B019 - models live as long as the process
     def fits(self, images: int) -> bool:
-        """Whether a step of so many images finds memory, tried in a process of its own: MXNet may crash where not.
+        """Find out whether a step of so many images fits into memory, in a forked process: MXNet may crash if not.
 
-        CUDA does not survive a fork; but where a GPU's memory is too small, MXNet says so and goes on.
+        CUDA does not survive a fork; but where a GPU's memory is too small, MXNet reports it and continues.
         """
         if mx.current_context().device_type == "gpu":
             return self.is_tried(images)
@@ -93,7 +95,7 @@ class Model:
         return status == 0
 
     def is_tried(self, images: int) -> bool:
-        """Try a step of so many images; False where MXNet could not allocate its memory."""
+        """Try a step of so many images; return False where MXNet could not allocate its memory."""
         try:
             self.try_out(images)
         except (mx.MXNetError, MemoryError) as error:
@@ -102,14 +104,14 @@ class Model:
         return True
 
     def try_out(self, images: int) -> None:
-        """Compute the gradients of so many empty images."""
+        """Compute the gradients of so many black images."""
         height, width, channels = self.shape
         empty = np.zeros((images, channels, height, width), np.float32)
         self.forward_backward(empty, np.zeros(images), images)
         mx.nd.waitall()
 
     def forget(self) -> None:
-        """Give back the memory that MXNet keeps for activations of the next batch."""
+        """Free the memory that MXNet keeps for the activations of the next batch."""
         self.network.hybridize(static_alloc=True, static_shape=True)
 
     @property
@@ -118,21 +120,21 @@ class Model:
         return count(self.parameters)
 
     def load(self, seed: int) -> None:
-        """Set the parameters here to what the seed says."""
+        """Set the parameters here as the seed determines them."""
         load(self.network, initial(self.name, self.shape, seed))
 
     def push_and_pull(self) -> None:
-        """Give the server the gradients, and take the parameters that it makes of them; the first layers are urgent."""
+        """Push the gradients, and pull the parameters that the server makes of them; the first layers are urgent."""
         for place, (key, parameter) in enumerate(zip(self.keys, self.parameters, strict=True)):
             self.store.pushpull(key, parameter.grad(), out=parameter.data(), priority=-place)
 
     def pull(self) -> None:
-        """Take the parameters as the server has them."""
+        """Pull the server's present parameters."""
         for key, parameter in zip(self.keys, self.parameters, strict=True):
             self.store.pull(key, out=parameter.data())
 
     def fingerprint(self) -> str:
-        """SHA-256 of all parameters' bytes."""
+        """Hash all parameters' bytes in the canonical order, by SHA-256."""
         digest = hashlib.sha256()
         for parameter in dump(self.network):
             digest.update(parameter.tobytes())
@@ -154,7 +156,7 @@ class Worker:
         self.models: dict[tuple[str, Shape], Model] = {}
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models, and let TCP's windows grow to what they need: on a slow link that would take many steps."""
+        """Make the models, and let TCP's windows grow to what they need; on a slow link this would take many steps."""
         key = 0
         for each in command.models:
             name, shape = each.model, each.image_shape
@@ -175,7 +177,7 @@ class Worker:
         self.store._barrier()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step of it without the server warms caches and tells whether it fits into memory."""
+        """Take a point; a step of it without the server warms caches and shows whether it fits into memory."""
         self.point, self.seed = command.point, command.seed
         share = share_of(self.point.batch_size, self.index, self.world_size)
         self.images = share.stop - share.start
@@ -188,7 +190,7 @@ class Worker:
         self.batches = batches_of(
             self.point, self.paths, seed=self.seed, rank=self.index, world_size=self.world_size, layout="nchw"
         )
-        # The server adds up, which makes the mean over the whole batch; alone, a worker's gradients are its own mean.
+        # A synchronous server adds up shares of the whole batch's mean; asynchronous gradients are each worker's mean.
         self.divisor = self.point.batch_size if self.is_synchronous else self.images
         self.is_fresh = False
         self.model.load(self.seed)
@@ -197,7 +199,7 @@ class Worker:
         return Prepared(fits=True, parameter_count=self.model.parameter_count)
 
     def start_again(self) -> None:
-        """Set parameters, optimizer and the order of images to what the seed says, at the server too."""
+        """Set parameters, optimizer and the order of images as the seed determines them, at the server too."""
         self.model.load(self.seed)
         self.batches.start_again()
         self.set_optimizer(
@@ -213,7 +215,7 @@ class Worker:
         self.is_fresh = True
 
     def train(self, command: Train) -> Trained:
-        """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
+        """Train some steps, each timed from its start to its end on this worker, in ms of wall-clock time."""
         if command.from_fresh or not self.is_fresh:
             self.start_again()
         mx.nd.waitall()
@@ -225,9 +227,9 @@ class Worker:
         return Trained([step_times_ms], losses.mean().asscalar().item())
 
     def step(self) -> mx.nd.NDArray:
-        """One step of SGD; returns this worker's losses, image by image.
+        """Take one step of SGD; return this worker's losses, (n,).
 
-        On a host that shares its core, nothing is sent before all is computed: how long that took is seen then only.
+        On a host that shares its core, nothing is sent before all is computed: only then the computing time is known.
         """
         self.pace.begin()
         losses = self.forward_backward()
@@ -239,11 +241,11 @@ class Worker:
         return losses
 
     def forward_backward(self) -> mx.nd.NDArray:
-        """Compute the gradients of the next batch; returns this worker's losses, image by image."""
+        """Compute the gradients of the next batch; return this worker's losses, (n,)."""
         return self.model.forward_backward(*next(self.batches), self.divisor)
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters of the last step; worker 0 pulls what is there now, to test and save it if asked."""
+        """Hash the parameters of the last step; worker 0 pulls the present ones, and tests and saves these if asked."""
         hashed, tested = self.model.fingerprint(), None
         if self.index == 0:
             self.model.pull()
@@ -253,7 +255,7 @@ class Worker:
         return Concluded(hashed, tested)
 
     def evaluate(self) -> TestResult:
-        """Mean negative log-likelihood and accuracy over the test images, as many at a time as fit in training."""
+        """Test the model, with as many images at a time as in training: mean loss, and accuracy in per cent."""
         loss, right, total = 0.0, 0, 0
         for images, labels in self.batches.test_parts(self.images):
             outputs = self.model.network(mx.nd.array(images))
@@ -264,7 +266,7 @@ class Worker:
 
 
 def can_be_held(name: str, shape: Shape, workers: int) -> bool:
-    """Whether a host has the memory for what a server holds of a model, being as large as the workers' hosts.
+    """Tell whether a host, as large as the workers' hosts, has the memory that a server needs for a model.
 
     That is the parameters, the sum of gradients, momentum, fresh parameters, and what each worker has sent.
     """
@@ -274,12 +276,12 @@ def can_be_held(name: str, shape: Shape, workers: int) -> bool:
 
 
 def count(parameters: Iterable[mx.gluon.Parameter]) -> int:
-    """How many numbers there are in parameters."""
+    """Count the numbers in parameters."""
     return sum(math.prod(parameter.shape) for parameter in parameters)
 
 
 def why_not(assignment: Assignment) -> str | None:
-    """Why this worker cannot compute on what its assignment says; None where it can."""
+    """Check that this worker can compute on what its assignment says; return why not, or None."""
     if not on_gpu(assignment):
         return None
     if not mx.runtime.Features().is_enabled("CUDA"):
@@ -288,7 +290,7 @@ def why_not(assignment: Assignment) -> str | None:
 
 
 def work(control: Control, assignment: Assignment) -> None:
-    """Be a worker until the supervisor says stop."""
+    """Serve the supervisor until it sends Stop."""
     if why := why_not(assignment):
         control.refuse(why)
     with mx.gpu(0) if on_gpu(assignment) else mx.cpu():
