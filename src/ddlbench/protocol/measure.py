@@ -8,8 +8,8 @@ class StopRule:
     """When a point has been measured often enough.
 
     Attributes:
-        min_repetitions: measure at least so often.
-        max_repetitions: and at most so often.
+        min_repetitions: the fewest repetitions.
+        max_repetitions: the most repetitions.
         interval_percent: stop when the half width of the interval is at most this percentage of the median.
     """
 
@@ -23,7 +23,7 @@ class Measure(StopRule):
     """The stop rule, and how many steps a repetition has.
 
     Attributes:
-        warmup_steps: steps that do not count, after a link or the worker group is new.
+        warmup_steps: steps that are not counted, after a link or the worker group is new.
         min_steps: the fewest timed steps of a repetition.
         max_steps: the most timed steps of a repetition.
         step_budget_s: the time that a repetition's steps may take; it decides between min_steps and max_steps.
