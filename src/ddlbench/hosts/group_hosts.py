@@ -58,7 +58,7 @@ class Hosts(Protocol):
             A starter for members on all hosts.
 
         Raises:
-            DdlbenchError: the runtime's program is missing, or a node agent has failed.
+            DdlbenchError: a node's agent has failed.
         """
 
     def control_socket(self) -> ControlSocket[Hello]:

@@ -63,9 +63,6 @@ class LoopbackHosts:
 
         Returns:
             A starter for members on all hosts; the caller closes it.
-
-        Raises:
-            DdlbenchError: the runtime's program is missing.
         """
         early, self._early = self._early, None
         return early or self._new_starter(runtime)

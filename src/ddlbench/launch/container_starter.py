@@ -46,6 +46,8 @@ class Contained:
 class Containers:
     """Containers, one for each network namespace; members start in the one of their host.
 
+    A container that cannot run is reported when its first member is started.
+
     Args:
         environment: of the runtime `docker` or `apptainer`.
         command: the fork server's argv inside.
@@ -53,9 +55,6 @@ class Containers:
         hosts: of the group.
         namespaces: of the hosts, by descriptor (None: all share ours).
         contained: what the containers need besides.
-
-    Raises:
-        DdlbenchError: the runtime's program is missing; other faults are reported when the first member is started.
     """
 
     def __init__(

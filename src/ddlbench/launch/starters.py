@@ -29,7 +29,7 @@ def starter_here(
     *,
     log: Path,
 ) -> ForkServer | Containers:
-    """Make a starter for members on hosts of this machine.
+    """Make a starter for members on hosts of this machine; its faults are reported when the first member is started.
 
     Args:
         environment: what the members run in; its runtime decides how they are started.
@@ -37,13 +37,10 @@ def starter_here(
         variables: environment variables of all members.
         here: the hosts.
         contained: what containers need besides.
-        log: the file for a fork server's output.
+        log: the file for a fork server's standard error.
 
     Returns:
         A fork server or containers, which have begun to import the framework.
-
-    Raises:
-        DdlbenchError: the runtime's program is missing.
     """
     command = workers_argv(environment.python, worker)
     if environment.runtime == BARE:
