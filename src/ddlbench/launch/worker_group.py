@@ -267,7 +267,7 @@ class WorkerGroup:
         status = member.process.poll()
         if status is None:
             return
-        for each in self._members:  # a member's end may end others, and theirs may be seen first
+        for each in self._members:  # one member's end may end others, whose end may be seen first
             if sign := sign_of_lacking_memory(each.logged()):
                 raise LackedMemory(f"{each.name} ran out of memory while {phase}: {sign}")
         raise WorkerFailed(f"{member.name} died ({describe_exit(status)}) while {phase}{member.log_tail()}")

@@ -157,7 +157,7 @@ def _one_of(kinds: Sequence[Any], value: object, where: str, lenient: bool) -> A
             return _value(kind, value, where, lenient)
         except Malformed:
             if len(others) == 1:
-                raise  # what is wrong with it says more than that it is not None
+                raise  # this error is more exact than that the value is not None
     raise Malformed(f"{where}: expected {' or '.join(map(_name, kinds))}, not {value!r:.80}")
 
 

@@ -71,7 +71,7 @@ def become(member: StartMember) -> None:
         os.close(opened)
     os.environ.update(member.variables)
     set_process_name(f"ddlbench-rank{member.rank}")
-    os.setsid()  # a session of its own is a fair share of a core that hosts divide between them
+    os.setsid()  # the kernel divides a core that hosts share fairly between sessions
     if member.namespace:
         namespace = os.open(member.namespace, os.O_RDONLY)
         set_network_namespace(namespace)

@@ -25,7 +25,7 @@ class BatchNorm:
 
     channels: int
     epsilon: float = 1e-5
-    momentum: float = 0.9  # of the old running statistics; PyTorch counts that of the new ones
+    momentum: float = 0.9  # weight of the old running statistics; PyTorch's is that of the new ones
 
 
 @dataclass(frozen=True)

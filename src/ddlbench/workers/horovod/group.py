@@ -15,7 +15,7 @@ from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.listener import await_listener
 
 CYCLE_MS = (
-    1.0  # Horovod's own: how often it looks for gradients, and asks the other workers whether they have them
+    1.0  # Horovod's default: how often it looks for gradients, and asks whether other workers have them
 )
 
 

@@ -83,7 +83,7 @@ def main(address: str, rank: int) -> None:
     control = Control(address, rank)
     assignment = control.assignment()
     # Waiting OpenMP threads would occupy the cores that MXNet's engine, ps-lite and the server on the last host need:
-    # with two threads on two cores a step of mlp took 72 ms when they waited actively, and takes 4 ms.
+    # with two threads on two cores a step of mlp takes 72 ms if they wait actively, and 4 ms if they sleep.
     os.environ["OMP_WAIT_POLICY"] = "passive"
     from ddlbench.workers.mxnet.worker import work  # imports MXNet, and so comes before its variables
 

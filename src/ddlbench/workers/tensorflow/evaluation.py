@@ -10,7 +10,7 @@ from tensorflow import keras
 from ddlbench.protocol.messages import TestResult
 from ddlbench.workers.common.batches import Batches
 
-_PART = 100  # images at once: of large ones more would not fit
+_PART = 100  # images at once; more large ones would not fit into memory
 
 
 def evaluation(

@@ -134,7 +134,7 @@ def load(model: keras.Model, arrays: Iterable[np.ndarray]) -> None:
         if isinstance(each, keras.layers.BatchNormalization):
             each.moving_mean.assign(
                 np.zeros(each.moving_mean.shape)
-            )  # not read: under a strategy that is a collective
+            )  # reading the old values would be a collective under a strategy
             each.moving_variance.assign(np.ones(each.moving_variance.shape))
 
 

@@ -177,7 +177,7 @@ class Chief:
             self.coordinator.join()
             for index, *step in (each.fetch() for each in scheduled):
                 made[int(index)].append(step)
-            wanted = self.world_size  # of a slow worker others may have made some
+            wanted = self.world_size  # others may have taken steps of a slow worker
         return [sorted(of_worker)[:steps] for of_worker in made]
 
     def schedule(self, applied: bool) -> Any:

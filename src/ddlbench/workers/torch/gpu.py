@@ -23,7 +23,7 @@ def why_not(assignment: Assignment) -> str | None:
         return None
     if torch.version.cuda is None:
         return not_built_for_gpus("PyTorch", torch.__version__, "torch")
-    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # from here on CUDA itself is asked
+    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # CUDA itself may be used from here on
     if not torch.cuda.is_available():
         return no_gpu_found(f"PyTorch {torch.__version__}", f"CUDA {torch.version.cuda}")
     return None

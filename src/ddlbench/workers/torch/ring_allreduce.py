@@ -16,7 +16,7 @@ import time
 from datetime import timedelta
 
 import torch
-import torch._dynamo  # DDP does it otherwise, a second after the workers have been forked, in each of them
+import torch._dynamo  # else DDP imports it in each worker, after the fork
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, fp16_compress_hook
@@ -174,7 +174,7 @@ class Worker(RingWorker):
                 MODELS[name](shape).to(self.device),
                 device_ids=indices(self.device),
                 process_group=self.group,
-                broadcast_buffers=False,  # each rank's running statistics are its own, and off the wire
+                broadcast_buffers=False,  # each rank keeps its own running statistics; they are not sent
             )
             model._set_ddp_runtime_logging_sample_rate(1)
             assert self.group is not None
@@ -184,7 +184,7 @@ class Worker(RingWorker):
             self.reductions[model] = reduction
             height, width, channels = shape
             for _ in range(2):
-                images = torch.zeros(2, channels, height, width, device=self.device)  # one has no spread
+                images = torch.zeros(2, channels, height, width, device=self.device)  # BatchNorm needs two
                 model(images).sum().backward()
             self.models[name, shape] = model
         return self.models[name, shape]

@@ -190,7 +190,7 @@ def prepared(take: Callable[[], nn.Module]) -> Prepared:
         Whether it fits into memory, and its number of parameters if so.
     """
     taken: list[nn.Module] = []
-    release()  # what points before this one have left
+    release()  # memory of earlier points
     if not fits(lambda: taken.append(take())):
         return Prepared(fits=False)
     count = sum(parameter.numel() for parameter in taken[0].parameters())
