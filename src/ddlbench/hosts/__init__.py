@@ -1,1 +1,1 @@
-"""A worker group on its hosts: emulated hosts, this machine's loopback, or the nodes of an allocation."""
+"""Worker groups on their hosts: emulated hosts, this machine's loopback, or the nodes of an allocation."""

@@ -18,7 +18,7 @@ class Hosts(Protocol):
     """The hosts of one worker group after another.
 
     Attributes:
-        hosts: what each is.
+        hosts: their cores, memory and addresses.
         addresses: of the hosts, as the members reach them.
         namespaces: network namespaces, by descriptor (None: that of the supervisor, or another machine's).
         ports: of each host, the first of those that its members listen at; empty: the usual ones.
@@ -49,15 +49,38 @@ class Hosts(Protocol):
     def provenance(self) -> Mapping[str, object]: ...
 
     def starter(self, runtime: str) -> Starter:
-        """What starts members in a runtime; the caller closes it."""
+        """Make what starts members; the caller closes it.
+
+        Args:
+            runtime: in which they start, a key of the job's environments.
+
+        Returns:
+            A starter for members on all hosts.
+
+        Raises:
+            DdlbenchError: a node's agent has failed.
+        """
 
     def control_socket(self) -> ControlSocket[Hello]:
-        """Where members connect."""
+        """Open the socket that members connect to; the caller closes it."""
 
     def check(self) -> None:
-        """Raise DdlbenchError if something that the hosts need is not there any more."""
+        """Check what the hosts need while a group runs.
+
+        Raises:
+            DdlbenchError: something that they need has ended.
+        """
 
     def sampled(
         self, watched: Sequence[Watched], sampling: Sampling, clock: Clock
     ) -> AbstractContextManager[RunTelemetry]:
-        """Watch the hosts for the length of a `with`."""
+        """Sample the hosts for the length of a `with`.
+
+        Args:
+            watched: the hosts, and the processes on each.
+            sampling: how often, and where the samples go.
+            clock: of the session.
+
+        Returns:
+            A context manager that gives the telemetry.
+        """

@@ -1,4 +1,4 @@
-"""A worker group on its hosts."""
+"""Start a job's worker group on the hosts that its fabric connects, and replace the group."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,13 +21,20 @@ from ddlbench.protocol.messages import Assignment, GpuShare
 class GroupOnHosts:
     """A job's worker group and its hosts; `renew` replaces the group.
 
+    Args:
+        job: the group, its hosts and what it runs.
+        stack: ends the group and then its hosts.
+
     Attributes:
-        hosts: where it is.
+        hosts: on which the group runs.
         members: its processes, by rank.
-        group: the group that is alive now.
-        runtime: what that runs in.
-        startup_s: from starting its first process until the last member's Hello.
+        group: the group that is running.
+        runtime: in which it runs.
+        startup_s: from starting its first process until the last member's Hello, in seconds.
         gpus: each worker's, if they are this machine's.
+
+    Raises:
+        DdlbenchError: hosts or workers cannot be started.
     """
 
     def __init__(self, job: GroupJob, stack: ExitStack) -> None:
@@ -43,10 +50,13 @@ class GroupOnHosts:
         self.group = self._group()
 
     def renew(self, runtime: str | None = None) -> None:
-        """End the group and start another, whose connections are new.
+        """End the group and start another one with new connections.
 
         Args:
             runtime: in which it starts (None: the same).
+
+        Raises:
+            DdlbenchError: workers cannot be started.
         """
         self._of_group.close()
         self.runtime = runtime or self.runtime
@@ -91,9 +101,15 @@ class GroupOnHosts:
 
 @contextmanager
 def launched(job: GroupJob) -> Iterator[GroupOnHosts]:
-    """The job's worker group on its hosts, for the length of a `with`.
+    """Start a job's worker group on its hosts, for the length of a `with`.
 
-    Call it in a sandbox, as its first process; for nodes of a cluster in a SLURM job, and in no sandbox.
+    Call it in a sandbox, as its first process; for nodes of a cluster in a SLURM job, outside of any sandbox.
+
+    Args:
+        job: the group, its hosts and what it runs.
+
+    Yields:
+        The group, whose members are ready for commands.
 
     Raises:
         DdlbenchError: hosts or workers cannot be started.
@@ -103,7 +119,18 @@ def launched(job: GroupJob) -> Iterator[GroupOnHosts]:
 
 
 def hosts_of(job: GroupJob, stack: ExitStack) -> Hosts:
-    """The hosts that a job's fabric connects; they end with the stack."""
+    """Set up the hosts that a job's fabric connects.
+
+    Args:
+        job: its placement, fabric and interfaces.
+        stack: ends the hosts.
+
+    Returns:
+        Nodes of the allocation, emulated hosts, or hosts on the loopback.
+
+    Raises:
+        DdlbenchError: they cannot be set up.
+    """
     if is_on_nodes(job.fabric):
         return stack.enter_context(AllocatedHosts(job))
     return (EmulatedHosts if job.fabric == "emulated" else LoopbackHosts)(job, stack)
@@ -112,15 +139,18 @@ def hosts_of(job: GroupJob, stack: ExitStack) -> Hosts:
 def assignments(
     job: GroupJob, hosts: Sequence[Host], addresses: Sequence[str], ports: Sequence[int] = ()
 ) -> list[Assignment]:
-    """What each member of a group is, by rank.
+    """Write the assignment of each member.
 
-    A worker that is given no GPU and computes on GPUs has those that it sees for itself.
+    A worker that computes on GPUs and is given none has those that its node makes visible.
 
     Args:
         job: the group.
-        hosts: where it is.
+        hosts: on which it runs.
         addresses: of the hosts, as the members reach them.
         ports: of each host, the first of those that its members listen at; empty: `roles.FIRST_PORT`.
+
+    Returns:
+        One assignment for each member, by rank.
     """
     processes = cluster(job.members, addresses, ports)
     timeout_s = job.framework_timeout_s or job.timeouts.prepare_s + job.timeouts.step_s
@@ -147,7 +177,14 @@ def assignments(
 
 
 def is_on_nodes(fabric: str) -> bool:
-    """Whether a fabric lies between machines, which a scheduler allocates."""
+    """Tell whether a fabric connects several machines, which a scheduler allocates.
+
+    Args:
+        fabric: its name.
+
+    Returns:
+        True for `ethernet` and `infiniband`.
+    """
     return fabric in BETWEEN_MACHINES
 
 

@@ -23,9 +23,13 @@ _LOOPBACK = "127.0.0.1"
 
 
 class LoopbackHosts:
-    """Hosts that share the sandbox's own loopback: their link is that of no network.
+    """Hosts that share the sandbox's own loopback, and so have no network between them.
 
-    A bare group's first starter begins at once, so that it imports the framework meanwhile.
+    A bare group's first starter begins at once and imports the framework while the rest is prepared.
+
+    Args:
+        job: its placement, environments and worker.
+        stack: ends what the hosts have started.
     """
 
     star: Star | None = None
@@ -52,7 +56,14 @@ class LoopbackHosts:
         raise_loopback()
 
     def starter(self, runtime: str) -> Starter:
-        """What starts members in a runtime: a fork server, or containers."""
+        """Make what starts members: a fork server, or containers with one in each.
+
+        Args:
+            runtime: in which they start, a key of the job's environments.
+
+        Returns:
+            A starter for members on all hosts; the caller closes it.
+        """
         early, self._early = self._early, None
         return early or self._new_starter(runtime)
 
@@ -67,16 +78,25 @@ class LoopbackHosts:
         )
 
     def control_socket(self) -> ControlSocket[Hello]:
-        """An abstract socket in each namespace."""
+        """Open an abstract socket in each network namespace."""
         return host_control_sockets(self.namespaces)
 
     def check(self) -> None:
-        """Nothing is needed."""
+        """Do nothing: the hosts need nothing that could end."""
 
     def sampled(
         self, watched: Sequence[Watched], sampling: Sampling, clock: Clock
     ) -> AbstractContextManager[RunTelemetry]:
-        """Watch them by one sampler."""
+        """Sample all hosts by one sampler, for the length of a `with`.
+
+        Args:
+            watched: the hosts, and the processes on each.
+            sampling: how often, and where the samples go.
+            clock: of the session.
+
+        Returns:
+            A context manager that gives the telemetry.
+        """
         return sampled(watched, sampling, clock)
 
 
@@ -98,12 +118,16 @@ class EmulatedHosts(LoopbackHosts):
         self.addresses = [host.address for host in self.hosts]
 
     def check(self) -> None:
-        """Raise DdlbenchError if what delays packets has died."""
+        """Check the processes that delay packets.
+
+        Raises:
+            DdlbenchError: one has ended.
+        """
         self.star.backend.check()
 
 
 def raise_loopback() -> None:
-    """Set up the sandbox's own loopback interface, which is down at first."""
+    """Set the sandbox's own loopback interface up; it is down at first."""
     from pyroute2 import IPRoute
 
     with IPRoute() as network:

@@ -8,19 +8,37 @@ from ddlbench.workers.modules import MODULES
 
 
 def workers_argv(python: str, worker: str) -> list[str]:
-    """The argv of the process from which workers are forked; `worker` is a name of MODULES."""
+    """Write the command of the fork server.
+
+    Args:
+        python: the interpreter of the workers' environment.
+        worker: a name of MODULES.
+
+    Returns:
+        Its argv.
+    """
     return [python, "-m", "ddlbench.workers.common.fork_server", MODULES[worker]]
 
 
 def workers_environment(
     inherited: Mapping[str, str], *, threads: int, interface: str, infiniband_port: str | None = None
 ) -> dict[str, str]:
-    """The environment variables of workers: our package, its threads, and the interface to talk over.
+    """Choose the environment variables of workers: our package, their threads, and the network interface.
 
-    The C library keeps what a step has freed: given back to the kernel, it would come back page by page in the next
-    one, which costs up to a third of a step, and not always (PyTorch's tuning guide advises such allocators too). It
-    asks for huge pages, with which the first touch of a large batch takes a quarter of the time. PyTorch looks for GPUs
-    without starting CUDA, which does not survive that workers are forked.
+    The C library keeps memory that a step has freed: given back to the kernel, it would return page by page in the next
+    step. That costs up to a third of a step, but not always (PyTorch's tuning guide recommends such allocators too).
+    The
+    C library asks for huge pages, with which the first use of a large batch takes a quarter of the time. PyTorch looks
+    for GPUs without starting CUDA, because CUDA does not survive a fork.
+
+    Args:
+        inherited: the driver's variables, of which a few are kept.
+        threads: that a worker computes with.
+        interface: the name of the network interface.
+        infiniband_port: the one below the interface (`mlx5_0:1`); None if there is none.
+
+    Returns:
+        Values by name.
     """
     kept = {
         name: value

@@ -1,7 +1,7 @@
-"""Containers of workers: one for each emulated host, or one for all that share the loopback.
+"""Containers of workers: one for each emulated host, or one for all hosts that share the loopback.
 
-In each runs a fork server, from which the host's members are forked; a container ends with its fork server, and all
-that is in it too.
+In each runs a fork server, which forks the host's members; when the fork server ends, its container ends with all
+processes in it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,10 +44,17 @@ class Contained:
 
 
 class Containers:
-    """Start one container a namespace, with the fork server `command` in it; members are started by their host's name.
+    """Containers, one for each network namespace; members start in the one of their host.
 
-    namespaces: of the hosts, by descriptor (None: all share ours). Raises DdlbenchError where the runtime's program is
-    missing; other faults are reported when the first member is started.
+    A container that cannot run is reported when its first member is started.
+
+    Args:
+        environment: of the runtime `docker` or `apptainer`.
+        command: the fork server's argv inside.
+        variables: environment variables of all members.
+        hosts: of the group.
+        namespaces: of the hosts, by descriptor (None: all share ours).
+        contained: what the containers need besides.
     """
 
     def __init__(
@@ -83,11 +90,22 @@ class Containers:
             self._stack = stack.pop_all()
 
     def start(self, member: StartMember, deadline: float) -> Orphan:
-        """Fork a member in its host's container, which is in the host's namespace already."""
+        """Fork a member in its host's container, which is in the host's namespace already.
+
+        Args:
+            member: what to start.
+            deadline: when it must have been started, by `time.monotonic` in seconds.
+
+        Returns:
+            The member's process, which this process has adopted.
+
+        Raises:
+            DdlbenchError: the container has ended, or its fork server has not answered in time.
+        """
         return self._servers[member.host].start(replace(member, namespace=None), deadline)
 
     def close(self) -> None:
-        """Nothing: a container that ended would end its members."""
+        """Do nothing: a container that ended would end its members."""
 
     def __enter__(self) -> Self:
         return self
@@ -111,7 +129,7 @@ def in_container(
     run: str,
     inherited: Mapping[str, str],
 ) -> Started:
-    """The argv and the variables that start a command in a container. Call it in a sandbox.
+    """Write the command that starts a container. Call it in a sandbox.
 
     Args:
         environment: of the runtime `docker` or `apptainer`.
@@ -121,6 +139,9 @@ def in_container(
         memory_bytes: of shared memory.
         run: labels the container.
         inherited: the supervisor's environment variables.
+
+    Returns:
+        The argv of the runtime's program, and its environment variables.
     """
     engine = environment.engine
     assert engine is not None

@@ -1,8 +1,8 @@
 """Control sockets: where the members of a worker group, or node agents, connect to get commands.
 
-A Unix socket, an abstract one in each host's network namespace, or TCP with a token. From another machine only TCP
-leads here, to the one address that members are given. Every machine that reaches that address could connect; so a peer
-must first send a random token, which is given to members alone and never stands in a command line.
+A control socket is a Unix socket, an abstract one in each host's network namespace, or TCP with a token. Other machines
+reach it only by TCP, at the one address that members are given. Every machine that reaches that address could connect;
+so a peer must first send a random token, which only members are given and which is never in a command line.
 """
 
 import hmac
@@ -21,11 +21,11 @@ from ddlbench.protocol.channel import LONGEST_BYTES, Closed, LineChannel
 from ddlbench.protocol.codec import Malformed
 
 _LONGEST_GREETING = 1 << 20  # bytes
-_HELLO_S = 20.0  # a busy machine may let a worker wait between its connecting and its hello
+_HELLO_S = 20.0  # on a busy machine a worker may have to wait between connecting and sending Hello
 
 
 class Greeting(Protocol):
-    """A first message: of those that connect, who has the token is one of us."""
+    """The first message of a peer; the token shows that it is a member."""
 
     @property
     def token(self) -> str | None:
@@ -43,7 +43,7 @@ class ControlSocket(Generic[G]):
         address: as `protocol.channel.connect` takes it.
         greetings: the classes of first messages.
         kinds: the classes of all messages that may come.
-        token: what a first message must have (None: nothing).
+        token: which a first message must have (None: it needs none).
     """
 
     def __init__(
@@ -67,22 +67,22 @@ class ControlSocket(Generic[G]):
             each.setblocking(False)
 
     def accept(self, limit_s: float) -> tuple[LineChannel[object], G] | None:
-        """Who connects and says who it is.
+        """Accept the next peer that sends a valid first message.
 
-        Nobody waits for a peer that is silent, and a stranger is disconnected.
+        No peer has to wait for another one that is silent; a peer with an invalid message is disconnected.
 
         Args:
-            limit_s: how long to wait.
+            limit_s: how long to wait, in seconds.
 
         Returns:
-            The connection and the first message; None if nobody came in time.
+            The connection and the first message; None if no peer came in time.
         """
         deadline = monotonic() + limit_s
         while True:
             files = [each.fileno() for each in self._listeners] + [each.fileno() for each in self._silent]
             ready, _, _ = select.select(files, [], [], max(0.0, deadline - monotonic()))
             for listener in [each for each in self._listeners if each.fileno() in ready]:
-                with suppress(OSError):  # whoever it was has gone again
+                with suppress(OSError):  # the peer may have disconnected already
                     connection, _ = listener.accept()
                     self._silent[self._channel(connection)] = monotonic() + _HELLO_S
             for channel, until in list(self._silent.items()):
@@ -120,7 +120,7 @@ class ControlSocket(Generic[G]):
         channel.close()
 
     def close(self) -> None:
-        """Accept nobody any more; connections that were accepted stay."""
+        """Stop listening; accepted connections stay open."""
         for listener in self._listeners:
             listener.close()
         for channel in self._silent:
@@ -137,7 +137,16 @@ class ControlSocket(Generic[G]):
 
 
 def unix_socket(path: Path, *, greetings: Sequence[type[G]], kinds: Sequence[type]) -> ControlSocket[G]:
-    """A control socket at a path."""
+    """Open a control socket at a path.
+
+    Args:
+        path: of the socket; a file that exists there is replaced.
+        greetings: the classes of first messages.
+        kinds: the classes of all messages that may come.
+
+    Returns:
+        The control socket, which listens already.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -147,12 +156,15 @@ def unix_socket(path: Path, *, greetings: Sequence[type[G]], kinds: Sequence[typ
 
 
 def tcp_socket(host: str, *, greetings: Sequence[type[G]], kinds: Sequence[type]) -> ControlSocket[G]:
-    """A control socket for other machines, with a token.
+    """Open a control socket for other machines, with a token.
 
     Args:
-        host: what other machines call this one.
+        host: the name or address by which other machines reach this one.
         greetings: the classes of first messages.
         kinds: the classes of all messages that may come.
+
+    Returns:
+        The control socket, which listens already; its address has the token.
     """
     token = secrets.token_hex(16)
     listener = _listening(host)
@@ -161,10 +173,11 @@ def tcp_socket(host: str, *, greetings: Sequence[type[G]], kinds: Sequence[type]
 
 
 def _listening(host: str) -> socket.socket:
-    """A socket at the address by which other machines find this one; at all of its addresses if that is not its own.
+    """Listen at the address by which other machines find this one, or at all addresses if that is not its own.
 
-    So it is behind a router that translates addresses, and if this machine takes its own name for its loopback, as
-    Debian's /etc/hosts has it, and others take it for a card.
+    It is not its own behind a router that translates addresses. It is the loopback's if this machine resolves its own
+    name
+    to that, as in Debian's /etc/hosts, while others resolve it to a network card.
     """
     with suppress(socket.gaierror):
         for family, *_, (address, *_) in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM):

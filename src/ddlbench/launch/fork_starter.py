@@ -1,4 +1,4 @@
-"""The supervisor's side of a fork server: one process in a framework's environment, from which workers are forked."""
+"""The supervisor's side of a fork server: one process in a framework's environment, which forks the workers."""
 
 import os
 import subprocess
@@ -16,9 +16,12 @@ from ddlbench.system.processes import Orphan, adopt_orphans, describe_exit, die_
 
 
 class ForkServer:
-    """Starts at once, and imports its framework while the caller does something else.
+    """A fork server, which starts at once and imports its framework while the caller continues.
 
-    `argv` and `environment` are those of `ddlbench.launch.bare`; `log` takes what is printed before workers are forked.
+    Args:
+        argv: its command, as of `launch.bare.workers_argv`, or one that runs this in a container.
+        environment: its variables, as of `launch.bare.workers_environment`.
+        log: the file for its standard error; workers have logs of their own.
     """
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str], *, log: Path) -> None:
@@ -43,7 +46,10 @@ class ForkServer:
 
         Args:
             member: what to start.
-            deadline: when the server must have answered (`time.monotonic`).
+            deadline: when the server must have answered, by `time.monotonic` in seconds.
+
+        Returns:
+            The member's process, which this process has adopted.
 
         Raises:
             DdlbenchError: the server has died, or has not answered in time.
@@ -60,7 +66,7 @@ class ForkServer:
             ) from error
 
     def close(self) -> None:
-        """End the server; its workers go on."""
+        """End the server; its workers continue."""
         self._process.kill()
         self._process.wait()
         self._channel.close()
@@ -76,5 +82,12 @@ class ForkServer:
 
 
 def namespace_path(descriptor: int | None) -> str | None:
-    """Where another process finds a namespace that this one holds."""
+    """Find the path by which other processes open a namespace of this one.
+
+    Args:
+        descriptor: of the namespace here; None for no namespace.
+
+    Returns:
+        A path in /proc; None for no namespace.
+    """
     return None if descriptor is None else f"/proc/{os.getpid()}/fd/{descriptor}"

@@ -1,15 +1,24 @@
-"""What tells a member which GPU is its own, and NCCL what it may use: environment variables, set before CUDA starts."""
+"""Environment variables that say which GPU a member uses, and what NCCL may use; they are set before CUDA starts."""
 
 from ddlbench.protocol.messages import GpuShare
 
 
 def gpu_variables(share: GpuShare | None, *, computes_on_gpu: bool, host: str, fabric: str) -> dict[str, str]:
-    """The variables of one member. share: of this machine's GPUs; None on a node, whose scheduler has chosen already.
+    """Choose the variables of one member.
 
-    Who computes on none sees none: PyTorch's RPC would start CUDA wherever it finds a GPU. Emulated hosts are one
-    machine to NCCL, which would go around their links by shared memory or from GPU to GPU, and refuses two workers of
-    a host on one GPU; so each is a host of its own to it, and has sockets only. On the loopback it is left free, unless
-    workers share a GPU.
+    A member that computes on no GPU sees none: PyTorch's RPC would start CUDA wherever it finds a GPU. For NCCL all
+    emulated hosts are one machine: it would bypass their links by shared memory or from GPU to GPU, and it refuses two
+    workers of a host on one GPU. So NCCL is given each as a host of its own, and has sockets only. On the loopback its
+    choice is free, unless workers share a GPU.
+
+    Args:
+        share: of this machine's GPUs; None for a node of a cluster, whose scheduler has chosen the GPU.
+        computes_on_gpu: whether the member does.
+        host: the name of its host.
+        fabric: that connects the hosts.
+
+    Returns:
+        Values by name.
     """
     if not computes_on_gpu:
         return {"CUDA_VISIBLE_DEVICES": ""}

@@ -1,4 +1,4 @@
-"""The GPUs of this machine and what they are doing, by NVIDIA's own management library (NVML)."""
+"""The GPUs of this machine and their load, by NVIDIA's management library (NVML)."""
 
 import math
 import os
@@ -17,7 +17,7 @@ class GpuLoad(NamedTuple):
     """What all processes together use of a GPU.
 
     Attributes:
-        percent: the share of time in which it was computing; NaN if the driver does not tell.
+        percent: the share of time in which it was computing; NaN if the driver does not report it.
         memory_bytes: the memory in use.
     """
 
@@ -39,7 +39,7 @@ class Gpus:
             self._handles = {}
 
     def all(self) -> list[Gpu]:
-        """What they are, in NVML's order."""
+        """List the GPUs in NVML's order."""
         return [
             Gpu(
                 index,
@@ -51,7 +51,7 @@ class Gpus:
         ]
 
     def read(self) -> dict[str, GpuLoad]:
-        """What each is doing, in NVML's order."""
+        """Read the load of each GPU, in NVML's order."""
         return {
             uuid: GpuLoad(_percent(handle), int(pynvml.nvmlDeviceGetMemoryInfo(handle).used))
             for uuid, handle in self._handles.items()
@@ -60,19 +60,33 @@ class Gpus:
 
 @cache
 def gpus_here() -> tuple[Gpu, ...]:
-    """The GPUs that may be used on this machine: all, or those that CUDA_VISIBLE_DEVICES names."""
+    """Find the GPUs that may be used on this machine: all, or those that CUDA_VISIBLE_DEVICES names."""
     return usable(os.environ)
 
 
 def planned_gpus(*, is_planning: bool) -> int:
-    """How many GPUs there are where Snakemake plans; its jobs have its variables, and go by that too."""
+    """Count the GPUs where Snakemake plans; its jobs inherit the number by an environment variable, on any machine.
+
+    Args:
+        is_planning: this process plans; it counts and sets the variable.
+
+    Returns:
+        The number of GPUs.
+    """
     if is_planning:
         os.environ[_PLANNED] = str(len(gpus_here()))
     return int(os.environ.get(_PLANNED, "0"))
 
 
 def usable(variables: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """The same, as it is with these environment variables."""
+    """Find the GPUs that processes with some environment variables may use.
+
+    Args:
+        variables: of such a process; CUDA_VISIBLE_DEVICES counts.
+
+    Returns:
+        The GPUs, in the order of that variable.
+    """
     return tuple(visible(Gpus().all(), variables.get("CUDA_VISIBLE_DEVICES")))
 
 

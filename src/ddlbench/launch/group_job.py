@@ -1,4 +1,4 @@
-"""What a worker group on its hosts is made from: the driver writes it, the supervisor and node agents read it."""
+"""All that a worker group on its hosts is made from; the driver writes it, the supervisor and node agents read it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,11 @@ class GroupJob:
     Attributes:
         run: the id of its run; it labels containers.
         worker: what trains, a name of `workers.modules.MODULES`.
-        strategy: how gradients meet, for workers that know several.
+        strategy: how gradients are added up, for workers with several strategies.
         devices: `cpu` or `gpu`.
-        interfaces: which interface carries a fabric, where the configuration names one.
-        congestion_control: of emulated hosts.
+        fabric: what connects the hosts.
+        interfaces: which interface belongs to a fabric, where the configuration names one.
+        congestion_control: TCP's algorithm on emulated hosts.
         sites: how many the hosts are divided among.
         placement: which share of this machine each host gets.
         members: the processes of the group, by rank.
@@ -32,10 +33,11 @@ class GroupJob:
         environments: what it runs in, by runtime.
         datasets: files by name and image shape.
         readable: folders that workers in containers read.
+        timeouts: of its phases.
         inherited: the driver's environment variables.
-        logs: a folder.
+        logs: the folder for the members' logs.
         facts: of this machine, for the records.
-        framework_timeout_s: for frameworks' own waiting (None: what the phases' time-outs give).
+        framework_timeout_s: for frameworks' own waiting (None: the sum of the time-outs of preparing and of a step).
     """
 
     run: str
@@ -65,7 +67,17 @@ class GroupJob:
 
 
 def fabric_of(name: str) -> Fabric:
-    """The fabric of that name."""
+    """Find the fabric with a name.
+
+    Args:
+        name: as the configuration has it.
+
+    Returns:
+        The name, as a fabric.
+
+    Raises:
+        ValueError: there is no such fabric.
+    """
     for fabric in get_args(Fabric):
         if fabric == name:
             return fabric  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The members of a worker group as their supervisor has them: where each starts, its process, and what became of it."""
+"""The members of a worker group as their supervisor sees them: where each starts, its process, and how it ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,9 +21,9 @@ class Launch:
     Attributes:
         host: the host that it belongs to.
         namespace: that host's network namespace, by descriptor (None: ours).
-        log: takes what it prints.
+        log: the file for its output.
         role: what it is in the group.
-        variables: environment variables that it has and the others of its host have not.
+        variables: environment variables of its own, besides those of all members.
     """
 
     host: Host
@@ -39,8 +39,8 @@ class Fate:
 
     Attributes:
         name: of the member.
-        after_s: the time until then.
-        reply: what it replied, if it did.
+        after_s: the time until then, in seconds.
+        reply: to the command, if there was one.
         ended: how it ended, if it did (`SIGKILL`, `status 1`).
         log_tail: the end of its log, if it ended.
     """
@@ -53,19 +53,25 @@ class Fate:
 
 
 class WorkerFailed(DdlbenchError):
-    """A worker died, went silent or took too long; the group cannot be used any more."""
+    """A worker died, was silent or took too long; the group cannot be used any more."""
 
 
 class WorkerRefused(WorkerFailed):
-    """A worker cannot do what its assignment says, and has reported why and what a person can do."""
+    """A worker cannot do what its assignment says; the text says why and what a person can do."""
 
 
 class LackedMemory(WorkerFailed):
-    """A worker died for want of memory, as its log says; the group cannot be used any more, another one can."""
+    """A worker died of a lack of memory, as its log says; the group cannot be used any more, another one can."""
 
 
 class GroupMember:
-    """One worker: its process, its connection, and when it was last heard."""
+    """One member: its process, its connection, and when its last message came.
+
+    Args:
+        rank: in the group.
+        launch: where it has started.
+        process: which may still be starting.
+    """
 
     def __init__(self, rank: int, launch: Launch, process: Process) -> None:
         self.rank = rank
@@ -81,21 +87,30 @@ class GroupMember:
         return f"{who} on host {self.launch.host.name}"
 
     def log_tail(self) -> str:
-        """The last lines of its log, indented."""
+        """Read the last lines of its log, indented."""
         return tail(self.launch.log)
 
     def begin(self) -> None:
-        """Begin a command: what the member has logged so far does not belong to it."""
+        """Begin a command; `logged` then starts here."""
         self.logged_before = self.launch.log.stat().st_size if self.launch.log.exists() else 0
 
     def logged(self) -> str:
-        """What the member has logged since its last command."""
+        """Read what the member has logged since its last command."""
         log = self.launch.log.read_bytes() if self.launch.log.exists() else b""
         return log[self.logged_before :].decode(errors="replace")
 
 
 def start_of(rank: int, launch: Launch, control: str) -> StartMember:
-    """The message with which a starter starts a member."""
+    """Write the message with which a starter starts a member; make the folder of its log.
+
+    Args:
+        rank: of the member.
+        launch: where it starts.
+        control: the address of the group's control socket.
+
+    Returns:
+        The message.
+    """
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     return StartMember(
         rank=rank,

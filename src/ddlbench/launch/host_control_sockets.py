@@ -1,7 +1,7 @@
 """The control socket of a worker group in a sandbox: one in every host's network namespace, all with the same name.
 
-It is an abstract Unix socket: no file that a container would have to be given, and nothing that stays behind. Only a
-process in that namespace can connect.
+It is an abstract Unix socket: containers need no file for it, and no file remains after it. Only a process in that
+namespace can connect.
 """
 
 import os
@@ -16,10 +16,13 @@ from ddlbench.system.namespaces import entered, own_namespace
 
 
 def host_control_sockets(namespaces: Iterable[int | None]) -> ControlSocket[Hello]:
-    """Listening sockets in network namespaces.
+    """Listen in network namespaces.
 
     Args:
-        namespaces: by descriptor (None: our own).
+        namespaces: by descriptor (None: our own); those that are the same have one socket.
+
+    Returns:
+        The control socket, which listens already.
     """
     name = f"ddlbench-{secrets.token_hex(8)}"
     with ExitStack() as on_error:

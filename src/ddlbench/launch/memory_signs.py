@@ -1,4 +1,4 @@
-"""What a log says when a process ended for want of memory. Frameworks and their libraries have many words for it."""
+"""Texts in a log by which a process reports that it lacked memory; frameworks and their libraries have many."""
 
 _SIGNS = (
     "std::bad_alloc",  # C++
@@ -19,6 +19,13 @@ _SIGNS = (
 
 
 def sign_of_lacking_memory(log: str) -> str | None:
-    """The last line of a log that reports it, or None."""
+    """Find the last line of a log that reports a lack of memory.
+
+    Args:
+        log: its text.
+
+    Returns:
+        The line without spaces around it; None if there is none.
+    """
     lines = (line.strip() for line in reversed(log.splitlines()))
     return next((line for line in lines if any(sign in line for sign in _SIGNS)), None)

@@ -1,11 +1,19 @@
-"""What tells each framework over which network to talk: environment variables, from an interface's name."""
+"""Environment variables that keep each framework on one network interface."""
 
 
 def network_variables(interface: str, infiniband_port: str | None = None) -> dict[str, str]:
-    """The variables that keep all frameworks on `interface` but TensorFlow, which is told addresses.
+    """Choose the variables that keep frameworks on an interface; TensorFlow needs none, as its addresses are given.
 
-    infiniband_port: the one below the interface (`mlx5_0:1`). Without one NCCL is kept off RDMA: it would take any
-    adapter that it finds, whatever the interface. `=` has it take the very name, not all that begin with it.
+    Without an InfiniBand port NCCL must not use RDMA: it would take any adapter that it finds, whatever the interface
+    is.
+    `=` makes NCCL take exactly this name, and not all names that begin with it.
+
+    Args:
+        interface: its name.
+        infiniband_port: the one below the interface (`mlx5_0:1`); None if there is none.
+
+    Returns:
+        Values by name.
     """
     rdma = {"NCCL_IB_HCA": f"={infiniband_port}"} if infiniband_port else {"NCCL_IB_DISABLE": "1"}
     return {

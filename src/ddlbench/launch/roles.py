@@ -1,8 +1,8 @@
-"""Who is in a worker group: the workers, one a host, and what a parameter server needs besides.
+"""The members of a worker group: the workers, one on each host, and the other processes of a parameter server.
 
-A framework's parameter servers come with the processes that it runs them with: TensorFlow's asynchronous ones with a
-coordinator, MXNet's with a scheduler. They share the servers' host, which is the last one; where a study has no host
-more than workers, that is the last worker's host.
+Frameworks run their parameter servers with more processes: TensorFlow's asynchronous ones with a coordinator, MXNet's
+with a scheduler. These share the servers' host, which is the last one; if a study has as many hosts as workers, that is
+the last worker's host.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ BESIDES: Mapping[
     "tensorflow_parameter_server_sync": ("ps",),
     "mxnet_parameter_server": ("scheduler", "server"),
 }
-HOLDING = ("server", "ps")  # the roles of those that hold the parameters
+HOLDING = ("server", "ps")  # the roles of processes that hold the parameters
 FIRST_PORT = 29500
 _PORTS = range(20000, 32768)
 _PORTS_OF_A_JOB = 64
@@ -25,7 +25,7 @@ _PORTS_OF_A_JOB = 64
 
 @dataclass(frozen=True)
 class Member:
-    """A process of the group: what it is, which one of its kind, and the number of its host, all from 0."""
+    """A process of the group: its role, its number within the role, and the number of its host, both from 0."""
 
     role: str
     index: int
@@ -33,7 +33,17 @@ class Member:
 
 
 def members(framework: str, strategy: str, workers: int, hosts: int) -> tuple[Member, ...]:
-    """The processes of a group in the order of their ranks, workers first."""
+    """List the processes of a group in the order of their ranks, workers first.
+
+    Args:
+        framework: that trains.
+        strategy: how gradients are added up.
+        workers: how many there are, each on the host of its number.
+        hosts: how many there are; the last one has the processes of a parameter server.
+
+    Returns:
+        The processes, by rank.
+    """
     serving = BESIDES.get(worker_of(framework, strategy), ())
     return (
         *(Member(WORKER, rank, rank) for rank in range(workers)),
@@ -42,9 +52,16 @@ def members(framework: str, strategy: str, workers: int, hosts: int) -> tuple[Me
 
 
 def port_ranges(job: str) -> Iterator[range]:
-    """The ports of a SLURM job's processes, and those that they have where somebody else listens at one of these.
+    """List the ports that a SLURM job's processes may use: the first range is taken unless one of its ports is in use.
 
-    Jobs that share a node begin with others. All lie below the ports that Linux gives to outgoing connections.
+    Jobs that share a node begin with different ranges. All ports lie below those that Linux gives to outgoing
+    connections.
+
+    Args:
+        job: its number.
+
+    Yields:
+        Ranges of 64 ports each, every range once.
     """
     count = len(_PORTS) // _PORTS_OF_A_JOB
     for number in range(count):
@@ -55,7 +72,7 @@ def port_ranges(job: str) -> Iterator[range]:
 def cluster(
     group: Sequence[Member], addresses: Sequence[str], ports: Sequence[int] = ()
 ) -> dict[str, list[str]]:
-    """The addresses of a group's processes, each with a port of its own.
+    """Find the addresses of a group's processes, each with its own port.
 
     Args:
         group: the members, by rank.
@@ -63,7 +80,7 @@ def cluster(
         ports: the first port of each host; empty: FIRST_PORT.
 
     Returns:
-        {role: `address:port` of each of its processes}.
+        By role, `address:port` of each process.
     """
     found: dict[str, list[str]] = {}
     for rank, member in enumerate(group):
@@ -73,7 +90,15 @@ def cluster(
 
 
 def worker_of(framework: str, strategy: str) -> str:
-    """What trains: a name of `workers.modules`. A framework may have one that is for a strategy alone."""
+    """Find what trains with a strategy; a framework may have workers for one strategy alone.
+
+    Args:
+        framework: its name.
+        strategy: how gradients are added up.
+
+    Returns:
+        A name of `workers.modules.MODULES`.
+    """
     if not strategy.startswith("parameter_server"):
         return framework
     own = f"{framework}_{strategy}"

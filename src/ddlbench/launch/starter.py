@@ -1,4 +1,4 @@
-"""What starts the members of a worker group: here, in containers, or on the nodes of an allocation."""
+"""The interface of what starts members: a fork server, containers, or the agents of an allocation's nodes."""
 
 from types import TracebackType
 from typing import Protocol, Self
@@ -14,10 +14,16 @@ class Process(Protocol):
         """Its process id, where it runs."""
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs."""
+        """Read its exit status, negative for a signal; None while it runs."""
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Its exit status, once it has ended.
+        """Wait until it has ended.
+
+        Args:
+            timeout_s: how long to wait, in seconds; None: without end.
+
+        Returns:
+            Its exit status, negative for a signal.
 
         Raises:
             subprocess.TimeoutExpired: it still runs after `timeout_s`.
@@ -28,21 +34,24 @@ class Process(Protocol):
 
 
 class Starter(Protocol):
-    """Starts members; it is not needed any more when all of a group are there."""
+    """Starts members; a group does not need it any more when all its members are connected."""
 
     def start(self, member: StartMember, deadline: float) -> Process:
         """Start a member.
 
         Args:
             member: what to start.
-            deadline: when it must have been started (`time.monotonic`).
+            deadline: when it must have been started, by `time.monotonic` in seconds.
+
+        Returns:
+            Its process.
 
         Raises:
             DdlbenchError: it could not be started, or not in time.
         """
 
     def close(self) -> None:
-        """Start no more; what was started goes on."""
+        """Start no more members; those that were started continue."""
 
     def __enter__(self) -> Self: ...
 

@@ -1,4 +1,4 @@
-"""What starts members on this machine: a fork server in a virtual environment, or containers with one in each."""
+"""Choose how members start on this machine: by a fork server in a virtual environment, or by one in each container."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ddlbench.network.hosts import Host
 
 @dataclass(frozen=True)
 class HostsHere:
-    """Hosts on this machine, and in which network namespace each is, by descriptor (None: ours)."""
+    """Hosts on this machine, and the network namespace of each, by descriptor (None: ours)."""
 
     hosts: Sequence[Host]
     namespaces: Sequence[int | None]
@@ -29,7 +29,7 @@ def starter_here(
     *,
     log: Path,
 ) -> ForkServer | Containers:
-    """A starter for members on hosts of this machine.
+    """Make a starter for members on hosts of this machine; its faults are reported when the first member is started.
 
     Args:
         environment: what the members run in; its runtime decides how they are started.
@@ -37,10 +37,10 @@ def starter_here(
         variables: environment variables of all members.
         here: the hosts.
         contained: what containers need besides.
-        log: takes what a fork server prints.
+        log: the file for a fork server's standard error.
 
-    Raises:
-        DdlbenchError: the runtime's program is missing.
+    Returns:
+        A fork server or containers, which have begun to import the framework.
     """
     command = workers_argv(environment.python, worker)
     if environment.runtime == BARE:

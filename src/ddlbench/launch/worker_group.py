@@ -1,4 +1,4 @@
-"""A worker group: the processes of one launch, alive together, with their commands over a control socket."""
+"""A worker group: the processes of one launch, which run together and get their commands over a control socket."""
 
 import selectors
 import subprocess
@@ -44,7 +44,7 @@ from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.processes import describe_exit
 
 R = TypeVar("R")
-_STARTING = "starting"  # the phase in which each member sends its Hello once it is connected
+_STARTING = "starting"  # the phase until all members are connected and have sent Hello
 _POLL_S = 0.2
 _STOP_S = 2.0
 
@@ -53,16 +53,16 @@ class WorkerGroup:
     """Starts one member for each launch; waits for its Hello, sends its assignment, waits for its Ready.
 
     Args:
-        starter: starts them, and is not needed any more then.
+        starter: what starts them; it is not needed afterwards.
         launches: where each starts, by rank.
         assignments: what each rank is.
-        control: where they connect; it is closed when all are there.
+        control: where they connect; it is closed when all are connected.
         timeouts: of the phases.
         check: is called while waiting, and may raise.
 
     Raises:
         DdlbenchError: they could not be started.
-        WorkerFailed: one died, was silent or too slow; nothing runs any more.
+        WorkerFailed: one died, was silent or too slow; all have been ended.
     """
 
     def __init__(
@@ -93,24 +93,40 @@ class WorkerGroup:
             on_error.pop_all()
 
     def connect(self, models: Sequence[ModelShape]) -> None:
-        """Make the ranks connect to each other and build the models."""
+        """Let the ranks connect to each other and build the models."""
         self.command(Connect(models), Connected, "connecting", self._timeouts.prepare_s)
 
     def prepare(self, point: TrainingPoint, seed: int) -> list[Prepared]:
-        """Send a point to every rank; each tries a step without communication, which shows whether it fits."""
+        """Send a point to every rank; each tries a step without communication.
+
+        Args:
+            point: of a model that `connect` has built.
+            seed: of its parameters and batches.
+
+        Returns:
+            Whether the step fits into memory, by rank.
+        """
         return self.command(Prepare(point, seed), Prepared, "preparing", self._timeouts.prepare_s)
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[Trained]:
-        """Train some steps on every rank, first setting everything to the point's seed if `from_fresh`."""
+        """Train some steps on every rank.
+
+        Args:
+            steps: how many.
+            from_fresh: first set everything as the point's seed determines it.
+
+        Returns:
+            Step times in ms, by rank; they are empty for ranks of which others report the times.
+        """
         limit_s = self._timeouts.prepare_s + steps * self._timeouts.step_s
         return self.command(Train(steps, from_fresh), Trained, "training", limit_s)
 
     def conclude(self, *, evaluate: bool, save_to: str | None = None) -> list[Concluded]:
-        """Hash the parameters on every rank; one tests them (`evaluate`) and saves them, if asked."""
+        """Hash the parameters on every rank; one tests them (`evaluate`) and saves them (`save_to`, .npz), if asked."""
         return self.command(Conclude(evaluate, save_to), Concluded, "concluding", self._timeouts.prepare_s)
 
     def pids(self) -> list[int]:
-        """The workers' process ids, by rank."""
+        """List the members' process ids, by rank."""
         return [member.process.pid for member in self._members]
 
     def command(self, command: Command, reply: type[R], phase: str, limit_s: float) -> list[R]:
@@ -119,8 +135,8 @@ class WorkerGroup:
         Args:
             command: what to do.
             reply: the class of the replies.
-            phase: the words for it in errors (`training`).
-            limit_s: how long it may take.
+            phase: its name in errors (`training`).
+            limit_s: how long it may take, in seconds.
 
         Returns:
             The replies, by rank.
@@ -133,22 +149,29 @@ class WorkerGroup:
         return self._collect(reply, phase, limit_s)
 
     def send(self, command: Command) -> None:
-        """Tell every rank that is alive to carry out a command, without waiting for a reply."""
+        """Send a command to every rank that is alive, without waiting for a reply.
+
+        Args:
+            command: what to do.
+        """
         for member in self._members:
             with suppress(WorkerFailed, OSError):
                 self._send(member, command)
 
     def kill(self, ranks: Iterable[int]) -> None:
-        """End these ranks by SIGKILL."""
+        """End some ranks by SIGKILL."""
         for rank in ranks:
             self._members[rank].process.kill()
 
     def fates(self, reply: type[object], limit_s: float) -> list[Fate]:
-        """What becomes of the ranks until each has replied or ended, or `limit_s` has passed.
+        """Observe the ranks until each has replied or ended, or the time is over.
 
         Args:
             reply: the class of the replies.
-            limit_s: how long to wait.
+            limit_s: how long to wait, in seconds.
+
+        Returns:
+            The fate of each rank; one that has neither replied nor ended has neither.
         """
         began = monotonic()
         found: dict[int, Fate] = {}
@@ -182,7 +205,7 @@ class WorkerGroup:
             raise
 
     def _accept(self, control: ControlSocket[Hello], deadline: float) -> None:
-        """Wait for all members to connect. Those who have may be silent until all have: nobody reads yet."""
+        """Wait for all members to connect. Until then nobody reads what they send, so none counts as silent."""
         while any(member.channel is None for member in self._members):
             self._look_after(_STARTING, deadline)
             if accepted := control.accept(_POLL_S):
@@ -192,7 +215,6 @@ class WorkerGroup:
             member.heard = monotonic()
 
     def _collect(self, reply: type[R], phase: str, limit_s: float) -> list[R]:
-        """One message of a class from every rank."""
         deadline = monotonic() + limit_s
         replies: dict[int, R] = {}
         with selectors.DefaultSelector() as selector:
@@ -212,7 +234,7 @@ class WorkerGroup:
             selector.register(member.channel, selectors.EVENT_READ, member)
 
     def _arrived(self, selector: selectors.BaseSelector) -> Iterator[tuple[GroupMember, object]]:
-        """What members have sent, within a moment; who has closed its connection is given time to end."""
+        """Get what members send within a moment; a member that has closed its connection is given time to end."""
         for key, _ in selector.select(_POLL_S):
             member: GroupMember = key.data
             assert member.channel is not None
@@ -229,7 +251,7 @@ class WorkerGroup:
                 yield member, message
 
     def _look_after(self, phase: str, deadline: float) -> None:
-        """Raise where something that the group needs is dead, silent or late."""
+        """Raise if something that the group needs is dead, silent or late."""
         self._check()
         for member in self._members:
             self._raise_if_dead(member, phase)
@@ -245,7 +267,7 @@ class WorkerGroup:
         status = member.process.poll()
         if status is None:
             return
-        for each in self._members:  # others die of a member's end, and may be seen before it
+        for each in self._members:  # one member's end may end others, whose end may be seen first
             if sign := sign_of_lacking_memory(each.logged()):
                 raise LackedMemory(f"{each.name} ran out of memory while {phase}: {sign}")
         raise WorkerFailed(f"{member.name} died ({describe_exit(status)}) while {phase}{member.log_tail()}")
@@ -269,7 +291,7 @@ class WorkerGroup:
         self._kill()
 
     def _stop(self) -> None:
-        """Let the workers end by themselves; all is reported, so how they end does not matter any more."""
+        """Let the members end by themselves; all is reported, so their exit status does not matter."""
         self.send(Stop())
         for member in self._members:
             try:

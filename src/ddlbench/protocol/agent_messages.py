@@ -10,15 +10,17 @@ from ddlbench.protocol.messages import Started, StartMember
 
 @dataclass(frozen=True)
 class Sampling:
-    """What the telemetry of a run is called, how often its hosts are sampled, and where the samples go.
+    """The name of a run's telemetry, how often its hosts are sampled, and where the samples go.
 
     Attributes:
-        started: of the session, ISO 8601.
+        run: the id of the run.
+        started: when the session began, ISO 8601.
         hertz: samples a second, in the time of the hosts.
+        dilation: of that time.
         vcpus: of a host.
         on_gpus: sample the GPUs too.
-        folder: takes the Parquet files.
-        log: takes what the sampler prints.
+        folder: where the Parquet files go.
+        log: the file for the sampler's output.
     """
 
     run: str
@@ -40,7 +42,7 @@ class WatchedHost:
         role: of its first process.
         namespace: the path of its network namespace (None: it has none of its own).
         pids: of its processes.
-        has_machine: it is this machine, whose network is its own.
+        has_machine: the host is this whole machine, with its network.
         gpu: the UUID of its GPU (None: all GPUs are its own).
     """
 
@@ -78,7 +80,7 @@ class EndSteps:
 
 @dataclass(frozen=True)
 class Edge:
-    """What each host had counted at a moment of the session, by host and counter."""
+    """The counters of each host at a moment of the session, by host and counter."""
 
     time_s: float
     hosts: Mapping[str, Mapping[str, float]]
@@ -94,7 +96,7 @@ class TelemetryFile:
 
 @dataclass(frozen=True)
 class Edges:
-    """The files of a repetition's telemetry that are complete, and what each host had counted when its steps ended."""
+    """The complete files of a repetition's telemetry, and the counters of each host when its steps ended."""
 
     end: Edge
     files: Sequence[TelemetryFile]
@@ -102,7 +104,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Where the telemetry of a repetition's timed steps is, when they were, and what each host counted in a step."""
+    """Telemetry of a repetition's timed steps: its files, when the steps were, and what each host counted in a step."""
 
     files: Sequence[TelemetryFile]
     begin_s: float
@@ -129,8 +131,15 @@ class SamplingCosts:
 class AgentHello:
     """A node agent's first message: what its node is.
 
-    index: of its task in the srun. interface, address: over which members talk. cores: which it may use. port: the
-    first of those that its members listen at. facts: of the node, for the records.
+    Attributes:
+        index: of its task in the srun.
+        node: its name.
+        interface: over which members communicate.
+        address: of that interface.
+        cores: that members may use.
+        port: the first of those that its members listen at.
+        facts: of the node, for the records.
+        token: of the control socket.
     """
 
     index: int
@@ -154,7 +163,7 @@ class AgentFailed:
 
 @dataclass(frozen=True)
 class StartOnNode:
-    """Start a member; it must have said hello to the fork server within `within_s`."""
+    """Start a member; it must have been started after `within_s` seconds."""
 
     member: StartMember
     within_s: float
@@ -204,14 +213,14 @@ class MemberEnded:
 
 @dataclass(frozen=True)
 class Done:
-    """The agent has done what it was told; costs: of sampling, when that has ended."""
+    """The agent has carried out the command; costs: of sampling, when that has ended."""
 
     costs: SamplingCosts | None = None
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The agent could not do what it was told; `why` is for a person."""
+    """The agent could not carry out the command; `why` is for a person."""
 
     why: str
 

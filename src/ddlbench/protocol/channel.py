@@ -1,6 +1,6 @@
 """Messages between two processes, one a line, over a socket or a pair of pipes.
 
-Every wait has a deadline, and there is one error for a peer that is gone and one for a peer that is silent.
+Every wait has a deadline. There is one error for a peer that has ended and one for a peer that is silent.
 """
 
 import os
@@ -27,7 +27,7 @@ class Closed(ConnectionError):
 
 
 class Silent(TimeoutError):
-    """The peer has sent nothing, or taken nothing, before the deadline."""
+    """The peer has sent nothing, or read nothing, before the deadline."""
 
 
 class LineChannel(Generic[T]):
@@ -37,7 +37,7 @@ class LineChannel(Generic[T]):
         incoming: what is read from; a socket serves both ways.
         outgoing: what is written to, if it is another file.
         kinds: the classes of the messages that may come.
-        longest_bytes: of a line; a longer one is no message.
+        longest_bytes: of a line; a longer one is refused.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LineChannel(Generic[T]):
             incoming.setblocking(False)
 
     def fileno(self) -> int:
-        """The file descriptor that becomes readable when something comes."""
+        """Get the file descriptor that becomes readable when data come."""
         return self._incoming.fileno()
 
     def send(self, message: object, limit_s: float = _SEND_S) -> None:
@@ -68,10 +68,10 @@ class LineChannel(Generic[T]):
 
         Args:
             message: a dataclass.
-            limit_s: how long the peer may take nothing.
+            limit_s: how long the peer may read nothing, in seconds.
 
         Raises:
-            Closed: the peer is gone.
+            Closed: the peer has ended.
             Silent: the peer does not read.
         """
         rest = memoryview(encode(message))
@@ -87,15 +87,18 @@ class LineChannel(Generic[T]):
                     raise Closed(str(error)) from error
 
     def receive(self, limit_s: float | None = None) -> T:
-        """The next message.
+        """Wait for the next message.
 
         Args:
-            limit_s: how long it may take to come; None for ever.
+            limit_s: how long it may take to come, in seconds; None: without end.
+
+        Returns:
+            An instance of one of the expected classes.
 
         Raises:
-            Closed: the peer is gone.
+            Closed: the peer has ended.
             Silent: nothing came in time.
-            Malformed: what came is no message of the expected kinds.
+            Malformed: the line is no message of the expected classes, or is too long.
         """
         deadline = None if limit_s is None else monotonic() + limit_s
         while not self._arrived:
@@ -107,14 +110,17 @@ class LineChannel(Generic[T]):
         return self._arrived.popleft()
 
     def arrived(self, limit_s: float = 0.0) -> list[T]:
-        """All messages that have come; waits for the first of them.
+        """Take all messages that have come; if there is none, wait for data once.
 
         Args:
-            limit_s: how long to wait.
+            limit_s: how long to wait, in seconds.
+
+        Returns:
+            The messages in order; empty if no whole message has come.
 
         Raises:
-            Closed: the peer is gone, and nothing is left of what it sent.
-            Malformed: what came is no message of the expected kinds.
+            Closed: the peer has ended, and all that it sent has been taken.
+            Malformed: a line is no message of the expected classes, or is too long.
         """
         if not self._arrived:
             if self._is_closed:
@@ -127,11 +133,11 @@ class LineChannel(Generic[T]):
         return found
 
     def first(self) -> T | None:
-        """The first message that has come and was not taken; waits for none.
+        """Take the first message that has come, without waiting; None if there is none.
 
         Raises:
-            Closed: the peer is gone, and nothing is left of what it sent.
-            Malformed: what came is no message of the expected kinds.
+            Closed: the peer has ended, and all that it sent has been taken.
+            Malformed: a line is no message of the expected classes, or is too long.
         """
         if not self._arrived:
             self._read(0.0)
@@ -164,16 +170,16 @@ class LineChannel(Generic[T]):
 
 
 def connect(address: str) -> tuple[socket.socket, str | None]:
-    """A connection to a control socket, and the token that it asks for.
+    """Connect to a control socket.
 
     Args:
         address: a path, `@NAME` (an abstract Unix socket) or `tcp://TOKEN@HOST:PORT`.
 
     Returns:
-        The connected socket, and the token (None: none is asked for).
+        The connected socket, and the token that the first message must have (None: none is needed).
 
     Raises:
-        OSError: nobody listens there.
+        OSError: no process listens there, or a TCP connection takes more than 30 s.
     """
     if not address.startswith("tcp://"):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

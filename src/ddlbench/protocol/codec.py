@@ -17,24 +17,30 @@ KIND = "kind"
 
 
 class Malformed(ValueError):
-    """What came is not what the protocol expects: says where, what was expected, and what came."""
+    """A document is not what the protocol expects; the text says where, what was expected, and what came."""
 
 
 def encode(message: object) -> bytes:
-    """A message as one line of JSON.
+    """Encode a message.
 
     Args:
         message: an instance of a dataclass.
+
+    Returns:
+        One line of JSON, with its end, in which `kind` is the name of the class.
     """
     return json.dumps({KIND: type(message).__name__, **_document(message)}).encode() + b"\n"
 
 
 def decode(line: bytes | str, kinds: Sequence[type[T]]) -> T:
-    """The message in a line of JSON.
+    """Decode a message.
 
     Args:
         line: what `encode` has made.
         kinds: the classes that are expected.
+
+    Returns:
+        An instance of one of them.
 
     Raises:
         Malformed: it is no JSON, of another class, or a field is missing, unknown or of another type.
@@ -48,22 +54,44 @@ def decode(line: bytes | str, kinds: Sequence[type[T]]) -> T:
 
 
 def written(value: object) -> str:
-    """A dataclass as the text of a JSON file; `read_text` reads it."""
+    """Write a dataclass as the text of a JSON file; `read_text` reads it.
+
+    Args:
+        value: an instance of a dataclass.
+
+    Returns:
+        JSON without the name of the class.
+    """
     return json.dumps(_document(value))
 
 
 def read_text(kind: type[T], text: str, *, ignore_unknown: bool = False) -> T:
-    """The dataclass that a JSON file holds; as `read`."""
+    """Read a dataclass from the text of a JSON file.
+
+    Args:
+        kind: the class.
+        text: what `written` has made.
+        ignore_unknown: accept names that are no fields, in nested objects too.
+
+    Returns:
+        An instance of the class.
+
+    Raises:
+        Malformed: it is no JSON, or a field is missing, unknown or of another type.
+    """
     return read(kind, _parsed(text), ignore_unknown=ignore_unknown)
 
 
 def read(kind: type[T], document: object, *, ignore_unknown: bool = False) -> T:
-    """A dataclass made of a JSON document.
+    """Make a dataclass from a JSON document.
 
     Args:
         kind: the class.
         document: an object with the values of its fields.
         ignore_unknown: accept names that are no fields, in nested objects too.
+
+    Returns:
+        An instance of the class.
 
     Raises:
         Malformed: a field is missing, unknown or of another type.
@@ -129,7 +157,7 @@ def _one_of(kinds: Sequence[Any], value: object, where: str, lenient: bool) -> A
             return _value(kind, value, where, lenient)
         except Malformed:
             if len(others) == 1:
-                raise  # what is wrong with it says more than that it is not None
+                raise  # this error is more exact than that the value is not None
     raise Malformed(f"{where}: expected {' or '.join(map(_name, kinds))}, not {value!r:.80}")
 
 

@@ -23,7 +23,7 @@ class Measure(StopRule):
     """The stop rule, and how many steps a repetition has.
 
     Attributes:
-        warmup_steps: steps that do not count, after a link or the worker group is new.
+        warmup_steps: steps that are not counted, after a link or the worker group is new.
         min_steps: the fewest timed steps of a repetition.
         max_steps: the most timed steps of a repetition.
         step_budget_s: the wall time that a repetition's steps are planned for, between min_steps and max_steps.

@@ -14,9 +14,14 @@ Shape = tuple[int, int, int]  # of an image: height, width, channels
 
 @dataclass(frozen=True)
 class GpuShare:
-    """A worker's GPU: how many workers compute on it, this one included, and how much of its memory is this one's.
+    """A worker's GPU, and the worker's share of its memory.
 
-    `index` is its place on the PCI bus among those of its machine, from 0, as NVML and CUDA's PCI_BUS_ID have it.
+    Attributes:
+        index: its place on the PCI bus among the GPUs of its machine, from 0, as in NVML and CUDA's PCI_BUS_ID.
+        uuid: as NVML reports it.
+        name: of the product.
+        workers: how many workers compute on it, including this one.
+        memory_bytes: this worker's share.
     """
 
     index: int
@@ -28,7 +33,7 @@ class GpuShare:
 
 @dataclass(frozen=True)
 class Hello:
-    """A member's first message: it is there."""
+    """A member's first message, once it is connected."""
 
     rank: int
     pid: int
@@ -37,19 +42,24 @@ class Hello:
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """What a member is, in which group: the supervisor's first message.
+    """What a member is, and in which group: the supervisor's first message.
 
     Attributes:
+        rank: of the member among all members, workers first.
         role: `worker`, or that of a process beside the workers.
-        index: which one of its role, from 0.
+        index: its number within its role, from 0.
         world_size: the number of workers.
-        core_share: the share of its cores that is its host's.
+        threads: how many it computes with.
+        core_share: the share of its cores' time that its host gets, 0 to 1.
         address: of its host.
         cluster: `address:port` of each process, by role.
-        rendezvous: that of the first worker.
+        rendezvous: `address:port` of the first worker.
         timeout_s: for a framework's own waiting.
+        devices: `cpu` or `gpu`.
+        dilation: of time.
+        strategy: how gradients are added up.
         datasets: files by name and image shape (`digits-28x28x1`).
-        gpu: None on a CPU, and if the worker finds its own.
+        gpu: None on a CPU, or if a scheduler has chosen the worker's GPU.
     """
 
     rank: int
@@ -76,7 +86,7 @@ class Ready:
     Attributes:
         versions: of the libraries that it computes with.
         reconnects: `Connect` replaces its connections; else only a new group has new ones.
-        slice_ms: how long the scheduler lets it keep a core (None: the kernel does not tell).
+        slice_ms: how long the scheduler lets it keep a core (None: the kernel does not report it).
     """
 
     versions: Mapping[str, str]
@@ -91,7 +101,7 @@ class Alive:
 
 @dataclass(frozen=True)
 class Refused:
-    """A member cannot do what its assignment says; `why` is for a person, with what to do."""
+    """A member cannot do what its assignment says; `why` is for a person and says what to do."""
 
     why: str
 
@@ -123,7 +133,7 @@ class TrainingPoint:
 
 @dataclass(frozen=True)
 class Connect:
-    """Make connections, and these models on them, while the links are open."""
+    """Make connections, and these models on them, while the links are open (unshaped)."""
 
     models: Sequence[ModelShape]
 
@@ -138,7 +148,7 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Train:
-    """Train some steps, each timed; from_fresh: first set everything to what the seed says."""
+    """Train some steps, each timed; from_fresh: first set everything as the seed determines it."""
 
     steps: int
     from_fresh: bool = False
@@ -146,7 +156,7 @@ class Train:
 
 @dataclass(frozen=True)
 class Conclude:
-    """Hash the parameters; one member tests them (`evaluate`) and saves them to a file (`save_to`)."""
+    """Hash the parameters; one member tests them (`evaluate`) and saves them to a file (`save_to`, .npz)."""
 
     evaluate: bool
     save_to: str | None = None
@@ -154,7 +164,10 @@ class Conclude:
 
 @dataclass(frozen=True)
 class TimeCollective:
-    """Time a collective, `times` in a row."""
+    """Time a collective, `times` in a row.
+
+    `elements`: float32 numbers, or bytes of a ping-pong's message.
+    """
 
     collective: str
     elements: int
@@ -183,7 +196,7 @@ class Prepared:
 class Trained:
     """Step times of each worker that this member reports for: itself, all of them, or none.
 
-    The parts of a step are means over the steps; None: this framework does not tell them.
+    The parts of a step are means over the steps, in ms; None: this framework does not report them.
     """
 
     step_times_ms: Sequence[Sequence[float]] = ()
@@ -205,7 +218,7 @@ class TestResult:
 
 @dataclass(frozen=True)
 class Concluded:
-    """parameters_sha256: of the member's parameters, if it has any. test: if it was the one to test them."""
+    """parameters_sha256: of the member's parameters, if it has any. test: the result, if this member has tested."""
 
     parameters_sha256: str | None = None
     test: TestResult | None = None
@@ -232,8 +245,16 @@ FROM_MEMBER = (Hello, Ready, Alive, Refused, Connected, Prepared, Trained, Concl
 class StartMember:
     """Fork a member, on its host.
 
-    control: the address of its control socket. namespace: the path of its host's network namespace (None: the one that
-    the fork server is in). variables: its own, besides those of all. log: takes what it prints.
+    Attributes:
+        rank: of the member.
+        control: the address of its control socket.
+        host: its name.
+        namespace: the path of its host's network namespace (None: the one that the fork server is in).
+        cores: that the member may use.
+        memory_bytes: that its data may take (RLIMIT_DATA).
+        core_share: the share of these cores' time that its host gets, 0 to 1.
+        variables: environment variables of its own, besides those of all members.
+        log: the file for its output.
     """
 
     rank: int

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long a phase may last, in seconds, and how long a worker may be silent."""
+    """How long a phase may last, and how long a worker may be silent.
+
+    Attributes:
+        launch_s: until all members are connected, and again until all are ready.
+        prepare_s: to make connections, to take a point, or to test it.
+        step_s: of each training step, besides `prepare_s`.
+        heartbeat_s: without any message of a worker.
+    """
 
     launch_s: float
     prepare_s: float

@@ -1,6 +1,6 @@
 """Which module each kind of worker runs, by the name of the kind."""
 
-MODULES = {  # a framework's name: what trains with it; other names: what else its workers do
+MODULES = {  # a framework's name: the module that trains with it; other names: other strategies or tasks of its workers
     "torch": "ddlbench.workers.torch.ring_allreduce",
     "torch_parameter_server": "ddlbench.workers.torch.parameter_server",
     "tensorflow": "ddlbench.workers.tensorflow.ring_allreduce",

@@ -1,14 +1,15 @@
-"""The models of the studies, as data: which layers, of which sizes, beginning with which weights.
+"""The models of the studies, as data: their layers, the sizes of these, and the distribution of the first weights.
 
-Every framework builds its models from this one description (`torch_models`, `tensorflow_models`, `mxnet_models`), and
-not from its own zoo: there, a ResNet has biases in its convolutions (Keras), strides elsewhere (Gluon) or is missing
-(Keras has no AlexNet and no ResNet-18), so that the same name would put different bytes on the wire. The reference for
-the large ones are torchvision's definitions. Where a zoo does have the same model, a test gives it the same weights and
+Every framework builds its models from this one description (`models.py` in its folder), and not from its own zoo. In
+the zoos a ResNet has biases in its convolutions (Keras), has strides elsewhere (Gluon) or is missing (Keras has no
+AlexNet and no ResNet-18), so the same name would send different numbers of bytes over the network. The reference for
+the large models are torchvision's definitions. Where a zoo has the same model, a test gives it the same weights and
 expects the same outputs.
 
-The canonical order of parameters is that of the layers, the body of a residual before its shortcut, weights before
-biases. Their canonical shapes are PyTorch's: [outputs, inputs, height, width] of a convolution, [outputs, inputs] of a
-dense layer, which sees an image flattened channel by channel.
+The canonical order of parameters is that of the layers; the body of a residual comes before its shortcut, and weights
+come before biases. The canonical shapes are PyTorch's: (outputs, inputs, height, width) for a convolution, (outputs,
+inputs) for a dense layer, (channels,) for biases and normalisation. A dense layer gets an image flattened channel by
+channel.
 """
 
 import math
@@ -29,12 +30,13 @@ from ddlbench.workers.common.layers import (
     Shape,
 )
 
-Describe = Callable[[Shape, int], Layers]  # image shape, classes
+# From an image's shape (height, width, channels) and the number of classes to layers that map the image to its logits.
+Describe = Callable[[Shape, int], Layers]
 Block = Callable[[int, int, int], Layers]  # inputs, width, stride
 
 
 def mlp(shape: Shape, classes: int) -> Layers:
-    """Fully connected, 784-128-64-10 on 28x28x1 (zhao2016; MXNet's example network for MNIST)."""
+    """Describe a fully connected network, 784-128-64-10 on 28x28x1 (zhao2016; MXNet's example network for MNIST)."""
     sizes = math.prod(shape), 128, 64
     return (
         Flatten(),
@@ -47,7 +49,7 @@ def mlp(shape: Shape, classes: int) -> Layers:
 
 
 def conv1(shape: Shape, classes: int) -> Layers:
-    """LeNet-5's first convolution and its dense layers: one convolution, more weights than conv2 (zhao2016)."""
+    """Describe LeNet-5's first convolution and its dense layers, for 28x28 (zhao2016); more weights than conv2."""
     return (
         *(Conv(shape[2], 6, 5, padding=2), ReLU(), MaxPool(2, 2)),  # the padding makes 28x28 LeNet's 32x32
         Flatten(),
@@ -56,7 +58,7 @@ def conv1(shape: Shape, classes: int) -> Layers:
 
 
 def conv2(shape: Shape, classes: int) -> Layers:
-    """LeNet-5: C1 6@5x5, S2, C3 16@5x5, S4, dense (zhao2016, section III.B)."""
+    """Describe LeNet-5, for 28x28: C1 6@5x5, S2, C3 16@5x5, S4, dense (zhao2016, section III.B)."""
     return (
         *(Conv(shape[2], 6, 5, padding=2), ReLU(), MaxPool(2, 2)),
         *(Conv(6, 16, 5), ReLU(), MaxPool(2, 2)),
@@ -66,7 +68,7 @@ def conv2(shape: Shape, classes: int) -> Layers:
 
 
 def cnn(shape: Shape, classes: int) -> Layers:
-    """Two convolutions with max-pooling, flattened to 800, dense 500, dense 10 (pani2020, section III.B)."""
+    """Describe two convolutions with max-pooling, for 28x28; dense 500 from 800, dense 10 (pani2020, section III.B)."""
     return (
         *(Conv(shape[2], 20, 5), ReLU(), MaxPool(2, 2)),
         *(Conv(20, 50, 5), ReLU(), MaxPool(2, 2)),
@@ -76,9 +78,9 @@ def cnn(shape: Shape, classes: int) -> Layers:
 
 
 def keras_sequential(shape: Shape, classes: int) -> Layers:
-    """Three 3x3 convolutions of 32, 64 and 64 filters: 56,320 parameters on 32x32x3 (anwar2021, section 6.1).
+    """Describe three 3x3 convolutions of 32, 64 and 64 filters (anwar2021, section 6.1).
 
-    The average over what is left of the image and ten outputs add 650; on 28x28x1 it has 56,394 in all.
+    The convolutions have 56,320 parameters on 32x32x3; the outputs add 650. On 28x28x1 it has 56,394 in all.
     """
     return (
         *(Conv(shape[2], 32, 3), ReLU(), MaxPool(2, 2)),
@@ -89,7 +91,15 @@ def keras_sequential(shape: Shape, classes: int) -> Layers:
 
 
 def alexnet(shape: Shape, classes: int) -> Layers:
-    """AlexNet in one column (Krizhevsky, arXiv:1404.5997), for images of 63 pixels or more a side."""
+    """Describe AlexNet in one column (Krizhevsky, arXiv:1404.5997).
+
+    Args:
+        shape: of an image, (height, width, channels); height and width are 63 pixels or more.
+        classes: how many outputs the last layer has.
+
+    Returns:
+        The layers in order; they map an image to `classes` logits.
+    """
     return (
         *(Conv(shape[2], 64, 11, stride=4, padding=2), ReLU(), MaxPool(3, 2)),
         *(Conv(64, 192, 5, padding=2), ReLU(), MaxPool(3, 2)),
@@ -104,7 +114,14 @@ def alexnet(shape: Shape, classes: int) -> Layers:
 
 
 def vgg(stages: tuple[int, ...]) -> Describe:
-    """VGG of so many 3x3 convolutions before each pooling (Simonyan and Zisserman, arXiv:1409.1556)."""
+    """Make a VGG (Simonyan and Zisserman, arXiv:1409.1556).
+
+    Args:
+        stages: how many 3x3 convolutions come before each of the five poolings.
+
+    Returns:
+        A function from an image's shape (height, width, channels) and the number of classes to the layers in order.
+    """
 
     def describe(shape: Shape, classes: int) -> Layers:
         layers: list[Layer] = []
@@ -126,10 +143,18 @@ def vgg(stages: tuple[int, ...]) -> Describe:
 
 
 def resnet(block: Block, expansion: int, blocks: tuple[int, ...]) -> Describe:
-    """ResNet of so many blocks at each of four sizes of the image (He et al., arXiv:1512.03385).
+    """Make a ResNet (He et al., arXiv:1512.03385).
 
-    expansion: channels that leave a block, relative to its width. Images smaller than ImageNet's meet the same layers,
-    so that the bytes on the wire are the same; only for 28x28x1 the first kernel is 3x3, of one channel (pani2020).
+    Images smaller than ImageNet's pass the same layers, so that the number of bytes on the network is the same. Only
+    for 28x28x1 the first kernel is 3x3, of one channel (pani2020).
+
+    Args:
+        block: describes a block from its input channels, its width and its stride.
+        expansion: how many channels leave a block, relative to its width.
+        blocks: how many blocks there are at each of the four sizes of the image.
+
+    Returns:
+        A function from an image's shape (height, width, channels) and the number of classes to the layers in order.
     """
 
     def describe(shape: Shape, classes: int) -> Layers:
@@ -147,32 +172,78 @@ def resnet(block: Block, expansion: int, blocks: tuple[int, ...]) -> Describe:
 
 
 def basic(inputs: int, width: int, stride: int) -> Layers:
-    """ResNet's block of two convolutions."""
+    """Describe ResNet's block of two 3x3 convolutions.
+
+    Args:
+        inputs: how many channels enter.
+        width: how many channels each convolution gives, and so how many leave the block.
+        stride: of the first convolution and of the shortcut.
+
+    Returns:
+        The residual and its rectifier.
+    """
     return joined(
         inputs, width, stride, (*normed(inputs, width, 3, stride), ReLU(), *normed(width, width, 3))
     )
 
 
 def bottleneck(inputs: int, width: int, stride: int) -> Layers:
-    """ResNet's block of three convolutions, of which the middle one has the stride."""
+    """Describe ResNet's block of three convolutions: 1x1, 3x3 with the stride, and 1x1.
+
+    Args:
+        inputs: how many channels enter.
+        width: how many channels the first two convolutions give; four times as many leave the block.
+        stride: of the 3x3 convolution and of the shortcut.
+
+    Returns:
+        The residual and its rectifier.
+    """
     narrow = (*normed(inputs, width, 1), ReLU(), *normed(width, width, 3, stride), ReLU())
     return joined(inputs, 4 * width, stride, (*narrow, *normed(width, 4 * width, 1)))
 
 
 def joined(inputs: int, outputs: int, stride: int, body: Layers) -> Layers:
-    """A block's body and its shortcut, which is a convolution only where shapes differ."""
+    """Join a block's body and its shortcut, which is a convolution only where shapes differ.
+
+    Args:
+        inputs: how many channels enter.
+        outputs: how many channels leave.
+        stride: of the shortcut's convolution; the same as that of the body in all.
+        body: the layers beside the shortcut.
+
+    Returns:
+        The residual and its rectifier.
+    """
     shortcut = () if inputs == outputs and stride == 1 else normed(inputs, outputs, 1, stride)
     return Residual(body, shortcut), ReLU()
 
 
 def normed(inputs: int, outputs: int, kernel: int, stride: int = 1) -> Layers:
-    """A convolution that is normalised, and so needs no bias; at stride 1 the image keeps its size."""
+    """Describe a convolution followed by batch normalisation, which makes a bias needless.
+
+    Args:
+        inputs: how many channels enter.
+        outputs: how many channels leave.
+        kernel: side of the kernel in pixels, odd; at stride 1 the image keeps its size.
+        stride: in pixels.
+
+    Returns:
+        The convolution and the normalisation.
+    """
     std = kept_std(outputs, kernel)
     return Conv(inputs, outputs, kernel, stride, kernel // 2, bias=False, std=std), BatchNorm(outputs)
 
 
 def kept_std(outputs: int, kernel: int) -> float:
-    """Spread of weights that keeps that of gradients, through a rectified convolution (He et al., arXiv:1502.01852)."""
+    """Compute the spread of first weights with which gradients keep theirs (He et al., arXiv:1502.01852).
+
+    Args:
+        outputs: how many channels the convolution gives; a rectifier follows.
+        kernel: side of the kernel in pixels.
+
+    Returns:
+        The standard deviation of the weights.
+    """
     return math.sqrt(2 / (outputs * kernel**2))
 
 
@@ -193,19 +264,34 @@ SMALL = ("mlp", "conv1", "conv2", "cnn", "keras_sequential")
 
 
 def classes(name: str, shape: Shape) -> int:
-    """Outputs of a model: ImageNet's thousand where that gives the model its published size, else ten.
+    """Count the outputs of a model: ImageNet's 1000 where that gives the model its published size, else ten.
 
-    Labels of a data set with fewer classes are then the first of the thousand.
+    If a data set has fewer classes, its labels are the first of the 1000.
+
+    Args:
+        name: of a model, a key of ARCHITECTURES.
+        shape: of an image, (height, width, channels).
+
+    Returns:
+        The number of outputs.
     """
     return 10 if name in SMALL or shape == (28, 28, 1) else 1000
 
 
 def layers(name: str, shape: Shape, *, dropout: bool = False) -> Layers:
-    """The model `name` for images of `shape`.
+    """Describe a model for images of a shape.
 
-    Without dropout, as models are measured: what N workers drop is not what one worker drops, and no framework drops
-    what another does, so that nothing could be compared but times. To those it would add little: some thousand
-    multiplications an image.
+    Models are measured without dropout: N workers do not drop the same as one worker, and frameworks do not drop the
+    same as each other, so only times could be compared. To times dropout adds little: some thousand multiplications
+    an image.
+
+    Args:
+        name: a key of ARCHITECTURES.
+        shape: of an image, (height, width, channels).
+        dropout: keep the dropout layers.
+
+    Returns:
+        The layers in order; they map an image to its logits.
     """
     described = ARCHITECTURES[name](shape, classes(name, shape))
     return tuple(layer for layer in described if dropout or not isinstance(layer, Dropout))

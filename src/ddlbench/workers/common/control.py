@@ -1,6 +1,6 @@
-"""A worker's end of its control socket: it says hello, gets its assignment, and answers one command at a time.
+"""A worker's end of its control socket: it sends Hello, receives its assignment, and answers one command at a time.
 
-A thread of its own says every second that the worker is alive.
+A second thread sends a heartbeat every second.
 """
 
 import os
@@ -31,27 +31,35 @@ class Control:
         threading.Thread(target=self._stay_alive, daemon=True).start()
 
     def send(self, message: FromMember) -> None:
-        """Send a message; if the supervisor is gone, this process ends."""
+        """Send a message; if the supervisor is gone, end this process.
+
+        Args:
+            message: a reply, or one that needs no command.
+        """
         try:
             self._channel.send(message)
         except OSError:
             os._exit(1)
 
     def assignment(self) -> Assignment:
-        """What this member is to be; if the supervisor is gone, this process ends."""
+        """Receive this member's assignment; if the supervisor is gone, end this process."""
         received = self._receive()
         if not isinstance(received, Assignment):
             os._exit(0)
         return received
 
     def command(self) -> Command:
-        """The next command; `Stop` if the supervisor is gone."""
+        """Receive the next command; it is `Stop` if the supervisor is gone."""
         received = self._receive()
         assert not isinstance(received, Assignment)
         return received
 
     def refuse(self, why: str) -> NoReturn:
-        """Say why this member cannot do what its assignment says, for a person, and wait to be ended."""
+        """Report that this member cannot do what its assignment says, and wait to be ended.
+
+        Args:
+            why: for a person, with what to do; it is printed to the log too.
+        """
         self.send(Refused(why))
         print(why, flush=True)
         self._receive()

@@ -10,10 +10,19 @@ from ddlbench.workers.common.layers import BatchNorm, Conv, Dense, Shape, flat
 
 
 def initial(name: str, shape: Shape, seed: int) -> Iterator[np.ndarray]:
-    """First weights (float32), one parameter after another in the canonical order; the same in every framework.
+    """Draw the first parameters of a model, the same in every framework.
 
     The distributions are those of torchvision's definitions, and PyTorch's defaults for the small models. Parameters
-    come one at a time because the largest has 411 MB.
+    are made one at a time because the largest has 411 MB.
+
+    Args:
+        name: of the model, a key of `architectures.ARCHITECTURES`.
+        shape: of an image, (height, width, channels).
+        seed: of the random numbers.
+
+    Yields:
+        Each parameter in the canonical order, float32: weights (outputs, inputs, kernel, kernel) or (outputs, inputs),
+        biases (outputs,), and for a normalisation (channels,) twice, ones and then zeros.
     """
     random = np.random.default_rng(seed)
     for layer in flat(layers(name, shape)):
@@ -31,7 +40,16 @@ def initial(name: str, shape: Shape, seed: int) -> Iterator[np.ndarray]:
 
 
 def weights(random: np.random.Generator, shape: tuple[int, ...], std: float | None) -> np.ndarray:
-    """First weights [outputs, inputs, ...] of a layer."""
+    """Draw the first weights of a layer.
+
+    Args:
+        random: where the numbers come from; it advances.
+        shape: (outputs, inputs, ...).
+        std: spread of a normal distribution; None: uniform, +-1/sqrt(fan-in).
+
+    Returns:
+        Weights of this shape, float32.
+    """
     if std is None:
         return uniform(random, shape, math.prod(shape[1:]))
     drawn = random.standard_normal(shape, np.float32)
@@ -40,12 +58,31 @@ def weights(random: np.random.Generator, shape: tuple[int, ...], std: float | No
 
 
 def biases(random: np.random.Generator, outputs: int, fan_in: int, std: float | None) -> np.ndarray:
-    """First biases [outputs] of a layer."""
+    """Draw the first biases of a layer.
+
+    Args:
+        random: where the numbers come from; it advances.
+        outputs: how many there are.
+        fan_in: how many inputs each output depends on.
+        std: spread of the layer's weights; None: biases are uniform, +-1/sqrt(fan-in), else zero.
+
+    Returns:
+        Biases, float32, (outputs,).
+    """
     return uniform(random, (outputs,), fan_in) if std is None else np.zeros(outputs, np.float32)
 
 
 def uniform(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> np.ndarray:
-    """Numbers between -1/sqrt(fan_in) and 1/sqrt(fan_in)."""
+    """Draw numbers between -1/sqrt(fan_in) and 1/sqrt(fan_in).
+
+    Args:
+        random: where the numbers come from; it advances.
+        shape: of the result.
+        fan_in: how many inputs each output of the layer depends on.
+
+    Returns:
+        Numbers of this shape, float32.
+    """
     bound = np.float32(1 / math.sqrt(fan_in))
     drawn = random.random(shape, np.float32)
     drawn *= 2 * bound

@@ -1,9 +1,9 @@
-"""Imports a framework once, and forks the workers of all hosts from there: starting 64 takes little longer than one.
+"""A process that imports a framework once and forks the workers of all hosts: 64 take little longer to start than one.
 
     python -m ddlbench.workers.common.fork_server MODULE
 
-Its input is `StartMember` messages, each answered by `Started`. The worker is not our child but our supervisor's, which
-collects orphans, so that its end is seen there.
+Its input is `StartMember` messages, and it answers each with `Started`. A worker is no child of this process. The
+supervisor adopts it as an orphan, and so sees its end.
 """
 
 import os
@@ -18,7 +18,11 @@ from ddlbench.workers.common.scheduler_slice import dilate_slice
 
 
 def main(module: str) -> None:
-    """Import the module of the workers, and start one for each message: its `main(control, rank)`."""
+    """Import the module of the workers, and start one worker for each message, until the input is closed.
+
+    Args:
+        module: dotted name; each worker calls its `main(control, rank)`.
+    """
     worker = import_module(module)
     channel = LineChannel(sys.stdin.buffer, sys.stdout.buffer, kinds=(StartMember,))
     while True:
@@ -35,7 +39,7 @@ def main(module: str) -> None:
 
 
 def fork_orphan() -> int:
-    """Fork a process whose parent has ended already; returns its id here, and 0 there."""
+    """Fork a process whose parent has already ended; return its process id here, and 0 in the new process."""
     reading, writing = os.pipe()
     parent = os.fork()
     if parent == 0:
@@ -53,17 +57,21 @@ def fork_orphan() -> int:
 
 
 def become(member: StartMember) -> None:
-    """Make this process one of its host: log, variables, session, network namespace, cores, turns and memory limit."""
+    """Make this process a worker on its host: log, variables, session, network namespace, cores, slice, memory limit.
+
+    Args:
+        member: the host's limits, and what is the member's own.
+    """
     log = os.open(member.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, standard in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(descriptor, standard)
-    # No others: a library that has one open would close whatever has taken its number.
+    # Close these two only: a library may hold another descriptor, and would later close what has taken its number.
     for opened in (nothing, log):
         os.close(opened)
     os.environ.update(member.variables)
     set_process_name(f"ddlbench-rank{member.rank}")
-    os.setsid()  # a session of its own is a fair share of a core that hosts divide between them
+    os.setsid()  # the kernel divides a core that hosts share fairly between sessions
     if member.namespace:
         namespace = os.open(member.namespace, os.O_RDONLY)
         set_network_namespace(namespace)

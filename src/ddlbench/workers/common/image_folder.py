@@ -1,4 +1,4 @@
-"""Images in folders, decoded while a model trains. Needs Pillow, which only those who train on such images import."""
+"""Images in folders, decoded while a model trains. It needs Pillow, which is imported only for such images."""
 
 import io
 import os
@@ -16,7 +16,13 @@ FORMATS = ("JPEG", "PNG")  # a PNG among ImageNet's files is called .JPEG
 
 
 class ImageFolder:
-    """The images of an index, by part and number, as pixels of height x width."""
+    """The images of an index, decoded, scaled and cropped.
+
+    Args:
+        index: arrays of the data set's .npz: `folder`, and by part paths (`train_images`) and bytes (`train_sizes`).
+        height: of each image, in pixels.
+        width: of each image, in pixels.
+    """
 
     def __init__(self, index: Mapping[str, NDArray[Any]], height: int, width: int) -> None:
         self.folder: bytes = index["folder"].item()
@@ -25,10 +31,18 @@ class ImageFolder:
         self.height, self.width = height, width
 
     def image(self, part: str, number: int, crop: tuple[float, float] = (0.5, 0.5)) -> Pixels:
-        """An image as [1, h, w, 3]: scaled so that its shorter side has 256 pixels for 224 of the crop, and cropped.
+        """Decode an image, scale it so that its shorter side has 256 pixels for 224 of the crop, and crop it.
 
-        crop: how much of what is cut off is above and to the left, each a share of 0 to 1; (0.5, 0.5): the centre.
-        Raises ValueError, naming the file, where it is not the file of the index, or no image.
+        Args:
+            part: `train` or `test`.
+            number: of the image in the part, from 0.
+            crop: the shares, 0 to 1, of what is cut off that lie above and to the left; (0.5, 0.5): the centre is kept.
+
+        Returns:
+            Pixels, uint8, (1, height, width, 3).
+
+        Raises:
+            ValueError: the file is not that of the index, or is no image; the text names the file.
         """
         path = os.path.join(self.folder, self.paths[part][number])
         data = self._bytes(path, int(self.sizes[part][number]))

@@ -8,7 +8,7 @@ Shape = tuple[int, int, int]  # height, width, channels
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution with a square kernel. `std` as for Dense."""
+    """A convolution with a square kernel; `kernel`, `stride` and `padding` are in pixels, `std` is as for Dense."""
 
     inputs: int
     outputs: int
@@ -25,7 +25,7 @@ class BatchNorm:
 
     channels: int
     epsilon: float = 1e-5
-    momentum: float = 0.9  # of the old running statistics; PyTorch counts that of the new ones
+    momentum: float = 0.9  # weight of the old running statistics; PyTorch's is that of the new ones
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ReLU:
 
 @dataclass(frozen=True)
 class MaxPool:
-    """Largest value of a square window; what pads the image never is it."""
+    """Largest value of a square window of `kernel` pixels; padding counts as minus infinity."""
 
     kernel: int
     stride: int
@@ -44,19 +44,22 @@ class MaxPool:
 
 @dataclass(frozen=True)
 class AdaptiveAveragePool:
-    """Averages over windows chosen so that size x size are left; a smaller image is repeated."""
+    """Averages over windows chosen so that size x size pixels are left; a smaller image is repeated."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class Flatten:
-    """An image as a vector, channel by channel."""
+    """Turns an image into a vector, channel by channel."""
 
 
 @dataclass(frozen=True)
 class Dense:
-    """Fully connected. `std`: of normal first weights, with biases of zero; None: uniform, +-1/sqrt(fan-in), both."""
+    """Fully connected.
+
+    `std`: of normal first weights, with biases of zero; None: weights and biases are uniform, +-1/sqrt(fan-in).
+    """
 
     inputs: int
     outputs: int
@@ -65,14 +68,14 @@ class Dense:
 
 @dataclass(frozen=True)
 class Dropout:
-    """Where the paper drops out. Models are built without it unless asked: see `layers`."""
+    """The place of dropout in the published model. Models are built without it unless asked: see `layers`."""
 
     rate: float
 
 
 @dataclass(frozen=True)
 class Residual:
-    """The sum of what both ways make of the same input; an empty shortcut passes it on."""
+    """The sum of what body and shortcut make of the same input; an empty shortcut passes the input on."""
 
     body: "Layers"
     shortcut: "Layers"
@@ -83,7 +86,14 @@ Layers = tuple[Layer, ...]
 
 
 def flat(layers: Layers) -> Iterator[Layer]:
-    """All layers in the canonical order, those within residuals too."""
+    """Walk through all layers in the canonical order, including those within residuals.
+
+    Args:
+        layers: of a model, or of a part of it.
+
+    Yields:
+        Layers that are no residuals.
+    """
     for layer in layers:
         if isinstance(layer, Residual):
             yield from flat((*layer.body, *layer.shortcut))

@@ -1,4 +1,4 @@
-"""Waiting until another process listens, or the network does."""
+"""Waiting until another process listens, or a network interface runs."""
 
 import fcntl
 import socket
@@ -9,7 +9,17 @@ _SIOCGIFFLAGS, _IFF_RUNNING = 0x8913, 0x40
 
 
 def await_listener(address: str, timeout_s: float) -> None:
-    """Wait until somebody listens at `host:port`; frameworks sleep for long before they try a second time."""
+    """Wait until a process listens; frameworks would sleep for long before they try a second time.
+
+    It also returns when the time is over: the framework's own error then says what is missing.
+
+    Args:
+        address: `host:port`.
+        timeout_s: how long to wait, in seconds.
+
+    Raises:
+        OSError: the address cannot be reached.
+    """
     host, port = address.rsplit(":", 1)
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -22,7 +32,14 @@ def await_listener(address: str, timeout_s: float) -> None:
 
 
 def await_running(interface: str, timeout_s: float) -> None:
-    """Wait until the kernel says that an interface runs, which it says up to a second after that carries packets."""
+    """Wait until the kernel reports that an interface runs, up to a second after it begins to carry packets.
+
+    It also returns when the time is over.
+
+    Args:
+        interface: its name, in this network namespace.
+        timeout_s: how long to wait, in seconds.
+    """
     deadline = time.monotonic() + timeout_s
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         while time.monotonic() < deadline:

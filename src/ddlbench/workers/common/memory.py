@@ -1,6 +1,6 @@
-"""How much memory training takes, from a model's description alone; whatever has not the host's memory is refused.
+"""The memory that training takes, from a model's description alone; a point that cannot fit is refused in advance.
 
-Frameworks do not always say so when memory is too small: some of their libraries abort or crash.
+Frameworks do not always report that memory is too small: some of their libraries abort or crash.
 """
 
 import math
@@ -27,21 +27,37 @@ _FLOAT_BYTES = 4
 
 
 def refuse(needed_bytes: int, what: str) -> None:
-    """Raise MemoryError where that is more than this process may have."""
+    """Refuse what needs more memory than this process may have (RLIMIT_DATA).
+
+    Args:
+        needed_bytes: all that the process will need.
+        what: the beginning of the error's text, before the number of bytes.
+
+    Raises:
+        MemoryError: the limit is lower.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if limit != resource.RLIM_INFINITY and needed_bytes > limit:
         raise MemoryError(f"{what} {needed_bytes} bytes, and there are {limit}")
 
 
 def used_bytes() -> int:
-    """What this process has now of what RLIMIT_DATA limits."""
+    """Read how many bytes this process uses of what RLIMIT_DATA limits."""
     with open("/proc/self/status") as status:
         (line,) = (line for line in status if line.startswith("VmData:"))
     return 1024 * int(line.split()[1])
 
 
 def parameter_bytes(name: str, shape: Shape) -> int:
-    """The size of a model's parameters."""
+    """Count the bytes of a model's parameters.
+
+    Args:
+        name: of the model, a key of `architectures.ARCHITECTURES`.
+        shape: of an image, (height, width, channels).
+
+    Returns:
+        Bytes, with float32 numbers.
+    """
     total = 0
     for layer in flat(layers(name, shape)):
         match layer:
@@ -55,14 +71,32 @@ def parameter_bytes(name: str, shape: Shape) -> int:
 
 
 def activation_bytes(name: str, shape: Shape, images: int) -> int:
-    """The size of a batch and of what each layer makes of it; a rectifier overwrites what it was given."""
+    """Count the bytes of a batch and of all layers' outputs; a rectifier overwrites its input.
+
+    Args:
+        name: of the model, a key of `architectures.ARCHITECTURES`.
+        shape: of an image, (height, width, channels).
+        images: of the batch.
+
+    Returns:
+        Bytes, with float32 numbers.
+    """
     return (
         _FLOAT_BYTES * images * (math.prod(shape) + sum(map(math.prod, outputs(layers(name, shape), shape))))
     )
 
 
 def outputs(layers: Layers, shape: Shape) -> Iterator[Shape]:
-    """The shape of what each layer makes of an image of `shape`; the last one is that of what leaves them all."""
+    """Find the shape of each layer's output for one image.
+
+    Args:
+        layers: of a model, or of a part of it.
+        shape: of the image that enters, (height, width, channels).
+
+    Yields:
+        Shapes (height, width, channels) of all layers that make an array of their own; (1, 1, features) for vectors. A
+        residual's parts come before its sum. The last one is the shape of the output of all layers.
+    """
     for layer in layers:
         match layer:
             case Conv(_, channels, kernel, stride, padding):
@@ -87,5 +121,15 @@ def outputs(layers: Layers, shape: Shape) -> Iterator[Shape]:
 
 
 def swept(size: int, kernel: int, stride: int, padding: int) -> int:
-    """How many places a window of `kernel` has on a side of `size`."""
+    """Count the positions of a window along one side of an image.
+
+    Args:
+        size: of the side, in pixels.
+        kernel: side of the window, in pixels.
+        stride: between two positions, in pixels.
+        padding: at each end of the side, in pixels.
+
+    Returns:
+        The size of the output along this side.
+    """
     return (size + 2 * padding - kernel) // stride + 1

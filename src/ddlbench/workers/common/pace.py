@@ -7,8 +7,12 @@ from collections.abc import Callable
 class Pace:
     """Keeps a host that shares its core from computing faster than its share while its neighbours wait.
 
-    The kernel lends an idle neighbour's share; a host of its own has no such neighbour. clock: of the CPU time that
-    computing takes, which is the caller's own thread's unless the framework computes in others.
+    The kernel lends an idle neighbour's share to the others; a host of its own has no such neighbour.
+
+    Args:
+        core_share: how much of its cores' time the host gets, 0 to 1.
+        clock: of the CPU time that computing takes, in seconds: the calling thread's, or the process's for a framework
+            that computes in other threads.
     """
 
     def __init__(self, core_share: float, clock: Callable[[], float] = time.thread_time) -> None:
@@ -17,11 +21,11 @@ class Pace:
         self.begin()
 
     def begin(self) -> None:
-        """Computing begins now."""
+        """Note that computing begins."""
         self.wall_s, self.cpu_s = time.perf_counter(), self.clock()
 
     def keep(self) -> None:
-        """Wait until what has been computed since would be done on the host's own share."""
+        """Sleep until the host's own share would have done what was computed since `begin`, and begin again."""
         computed_s = self.clock() - self.cpu_s
         early_s = computed_s / self.core_share - (time.perf_counter() - self.wall_s)
         if early_s > 0:

@@ -1,4 +1,4 @@
-"""How long a thread keeps its core while others want it, dilated where hosts share the core.
+"""The scheduler slice: how long a thread keeps its core while others want it, dilated where hosts share the core.
 
 Linux lets a thread keep a core that others want until it has used up its slice. The kernel looks at each tick, so the
 thread keeps it for one slice and one tick at the most (1.4 and 4 ms with two cores and HZ=250). Within a step this is
@@ -19,11 +19,14 @@ _LONGEST_NS = 100_000_000  # the kernel's limit
 
 
 def dilate_slice(dilation: float) -> None:
-    """Let this thread, and those that it starts from now on, keep a core for `dilation` times as long.
+    """Lengthen the slice of this thread, and of those that it starts afterwards, by the time dilation.
 
-    The tick cannot be dilated, so the slice makes up for it: it becomes dilation x (slice + tick), and half a tick
-    more, since hosts on one core cut each other's slices short (`docs/networks.md` has the measurements). The kernel
-    allows 100 ms at most. If the kernel refuses, a line on standard error says so.
+    The tick cannot be dilated, so the slice makes up for it: it becomes dilation x (slice + tick) and half a tick more,
+    because hosts on one core shorten each other's slices (`docs/networks.md` has the measurements). The kernel allows
+    100 ms at most. If the kernel refuses, a line on standard error says so.
+
+    Args:
+        dilation: how many times as long a thread is to keep its core.
     """
     attributes = scheduling_attributes()
     if attributes is None or attributes.runtime_ns == 0:
@@ -37,6 +40,6 @@ def dilate_slice(dilation: float) -> None:
 
 
 def slice_ms() -> float | None:
-    """For how long this thread keeps a core at least; None if the kernel has no slice for each thread."""
+    """Read for how long this thread keeps a core at least, in ms; None if the kernel has no slice for each thread."""
     attributes = scheduling_attributes()
     return attributes.runtime_ns / 1e6 if attributes and attributes.runtime_ns else None

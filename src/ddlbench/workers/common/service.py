@@ -1,4 +1,4 @@
-"""What every worker does: take a command from the supervisor, carry it out, answer; until it says stop."""
+"""The loop of every worker: receive a command from the supervisor, carry it out, reply; until Stop comes."""
 
 import os
 import traceback
@@ -28,16 +28,44 @@ class Member(Protocol):
     """A member of a group that trains: a method for each command."""
 
     def connect(self, command: Connect) -> Connected:
-        """Make connections and models."""
+        """Make connections and models.
+
+        Args:
+            command: the models that will be measured.
+
+        Returns:
+            That it is done.
+        """
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point."""
+        """Take a point with fresh parameters, and try a step of it without communication.
+
+        Args:
+            command: the point, and the seed of its parameters and batches.
+
+        Returns:
+            Whether the step fits into memory, and the number of parameters if this member has them.
+        """
 
     def train(self, command: Train) -> Trained:
-        """Train some steps."""
+        """Train some steps, each timed.
+
+        Args:
+            command: how many, and whether from fresh parameters.
+
+        Returns:
+            Step times in ms of the workers that this member reports for, if any, and the last step's loss.
+        """
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters, test and save them."""
+        """Hash the parameters; one member tests and saves them.
+
+        Args:
+            command: whether to test them, and where to save them.
+
+        Returns:
+            The hash if this member has parameters, and the test's result if it has tested them.
+        """
 
 
 class Idle:
@@ -65,14 +93,14 @@ def work(
     reconnects: bool,
     why_not: Callable[[Assignment], str | None] = lambda assignment: None,
 ) -> None:
-    """Be a member that trains until the supervisor says stop.
+    """Run a member that trains, until Stop comes.
 
     Args:
         address: of the control socket.
         rank: of this member.
         member_of: makes the member of its assignment.
         versions: of the libraries that it computes with.
-        reconnects: whether `connect` replaces the connections that there are.
+        reconnects: whether `connect` replaces existing connections.
         why_not: why the member cannot do what its assignment says (None: it can).
     """
     control = Control(address, rank)
@@ -85,15 +113,25 @@ def work(
 
 
 def say_ready(control: Control, versions: dict[str, str], *, reconnects: bool) -> None:
-    """Tell the supervisor that this member is ready, with what it computes, and how long it keeps a core."""
+    """Report that this member is ready.
+
+    Args:
+        control: its connection to the supervisor.
+        versions: of the libraries that it computes with, by name.
+        reconnects: whether `connect` replaces existing connections.
+    """
     control.send(Ready(versions, reconnects, slice_ms()))
 
 
 def serve(control: Control, carry_out: Callable[[Command], Reply]) -> None:
-    """Answer each command; at the end the process is gone, without its exit handlers.
+    """Answer each command; when Stop comes, end the process without its exit handlers.
 
-    Frameworks may abort, or wait for others, in clean-ups of their own; by then everything has been reported, or the
-    error that ends the worker has been written to its log.
+    Frameworks may abort, or wait for others, in clean-ups of their own. At that time everything has been reported, or
+    the error that ends the worker has been written to its log.
+
+    Args:
+        control: the connection to the supervisor.
+        carry_out: makes the reply to a command; if it raises, the process ends with status 1.
     """
     try:
         while not isinstance(command := control.command(), Stop):
@@ -105,7 +143,14 @@ def serve(control: Control, carry_out: Callable[[Command], Reply]) -> None:
 
 
 def commands_of(member: Member) -> Callable[[Command], Reply]:
-    """What carries out a command that a member which trains can be given."""
+    """Make the function that carries out commands by a member's methods.
+
+    Args:
+        member: of a group that trains.
+
+    Returns:
+        A function from a command to its reply; it raises TypeError for a command that such a member does not know.
+    """
 
     def carry_out(command: Command) -> Reply:
         match command:

@@ -140,7 +140,6 @@ class Chief:
         self.commands = 0
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models that will be measured."""
         for each in command.models:
             key = each.model, each.image_shape
             self.models[key] = Model(self.strategy, *key, paced=self.paced)
@@ -151,7 +150,7 @@ class Chief:
         self.point, self.seed = command.point, command.seed
         self.commands += 1
         self.model = self.models[self.point.key]
-        try:
+        try:  # a step on each worker that is not applied warms caches and shows whether it fits
             if not self.on_gpus:
                 refuse_what_cannot_fit(self.point, self.world_size, self.used_bytes)
             self.model.optimizer.learning_rate = self.point.learning_rate

@@ -2,12 +2,12 @@
 
     python -m ddlbench.workers.torch.collectives CONTROL_SOCKET RANK
 
-It is told what to do over the control socket (see `protocol.messages`):
+It receives commands over the control socket (see `protocol.messages`):
     time     one collective, several times in a row; whether its last result was right
     stop
 A collective here is a function of the worker and a number of elements. It makes its tensors and returns the operation,
 the same once more for the last time, whose result is checked, and that check; only all-reduce, which works in place,
-needs two of them. Every rank contributes numbers that tell it apart, whole ones, so that sums are exact.
+needs two operations. Each rank contributes whole numbers that differ from the others', so that sums are exact.
 """
 
 import sys
@@ -35,19 +35,52 @@ class Worker:
         self.device = join(assignment)
 
     def zeros(self, elements: int) -> torch.Tensor:
-        """Room for a result."""
+        """Make room for a result.
+
+        Args:
+            elements: how many numbers it has.
+
+        Returns:
+            Zeros, float32, (elements,), on the worker's device.
+        """
         return torch.zeros(elements, device=self.device)
 
     def pattern(self, elements: int, rank: int) -> torch.Tensor:
-        """What a rank contributes."""
+        """Make what a rank contributes.
+
+        Args:
+            elements: how many numbers it has.
+            rank: which is added to a pattern that is the same for all ranks.
+
+        Returns:
+            Whole numbers, float32, (elements,), on the worker's device.
+        """
         return (torch.arange(elements, device=self.device) % _PERIOD + rank).float()
 
     def sum_of_patterns(self, elements: int, ranks: range) -> torch.Tensor:
-        """What the contributions of these ranks add up to."""
+        """Compute the expected sum of the contributions of some ranks.
+
+        Args:
+            elements: how many numbers each contribution has.
+            ranks: which ranks contribute.
+
+        Returns:
+            Whole numbers, float32, (elements,), on the worker's device.
+        """
         return self.pattern(elements, 0) * len(ranks) + sum(ranks)
 
     def time(self, command: Command) -> Timed:
-        """Mean time in seconds of an operation on this rank, over `times` of them, and whether the last was right."""
+        """Time a collective, after a barrier.
+
+        Args:
+            command: the collective, its number of elements, and how often it is called.
+
+        Returns:
+            The mean time in seconds of one operation on this rank, and whether the last result was right.
+
+        Raises:
+            TypeError: it is another command.
+        """
         if not isinstance(command, TimeCollective):
             raise TypeError(f"a member that times collectives cannot carry out {command}")
         operation, last, is_right = COLLECTIVES[command.collective](self, command.elements)
@@ -63,7 +96,17 @@ class Worker:
 
 
 def all_reduce(worker: Worker, elements: int) -> Collective:
-    """Every rank gets the sum; zeros are summed but for the last time, as sums of sums would leave all bounds."""
+    """Make an all-reduce: every rank gets the sum.
+
+    Zeros are summed except for the last time, because sums of sums would grow without bound.
+
+    Args:
+        worker: this rank.
+        elements: float32 numbers of each rank, (elements,).
+
+    Returns:
+        The operation, the last operation, and the check of its result.
+    """
     nothing, mine = worker.zeros(elements), worker.pattern(elements, worker.rank)
     expected = worker.sum_of_patterns(elements, range(worker.world_size))
     return (
@@ -74,14 +117,30 @@ def all_reduce(worker: Worker, elements: int) -> Collective:
 
 
 def broadcast(worker: Worker, elements: int) -> Collective:
-    """Every rank gets what rank 0 has."""
+    """Make a broadcast: every rank gets the data of rank 0.
+
+    Args:
+        worker: this rank.
+        elements: float32 numbers of the data, (elements,).
+
+    Returns:
+        The operation twice, and the check of its result.
+    """
     data = worker.pattern(elements, 0) if worker.rank == 0 else worker.zeros(elements)
     expected = worker.pattern(elements, 0)
     return _repeated(lambda: dist.broadcast(data, 0), lambda: torch.equal(data, expected))
 
 
 def all_gather(worker: Worker, elements: int) -> Collective:
-    """Every rank gets every rank's part."""
+    """Make an all-gather: every rank gets every rank's part.
+
+    Args:
+        worker: this rank.
+        elements: float32 numbers of all parts together, (elements,); a multiple of the number of ranks.
+
+    Returns:
+        The operation twice, and the check of its result.
+    """
     part = elements // worker.world_size
     mine, whole = worker.pattern(part, worker.rank), worker.zeros(elements)
     expected = torch.cat([worker.pattern(part, rank) for rank in range(worker.world_size)])
@@ -89,7 +148,15 @@ def all_gather(worker: Worker, elements: int) -> Collective:
 
 
 def reduce_scatter(worker: Worker, elements: int) -> Collective:
-    """Every rank gets its part of the sum."""
+    """Make a reduce-scatter: every rank gets its part of the sum.
+
+    Args:
+        worker: this rank.
+        elements: float32 numbers of each rank before, (elements,); a multiple of the number of ranks.
+
+    Returns:
+        The operation twice, and the check of its result.
+    """
     whole, part = worker.pattern(elements, worker.rank), worker.zeros(elements // worker.world_size)
     expected = worker.sum_of_patterns(elements, range(worker.world_size)).chunk(worker.world_size)[
         worker.rank
@@ -98,7 +165,15 @@ def reduce_scatter(worker: Worker, elements: int) -> Collective:
 
 
 def push(worker: Worker, elements: int) -> Collective:
-    """Rank 0, the parameter server, gets every worker's data and adds it up."""
+    """Make a push: rank 0, the parameter server, receives every worker's data and adds it up.
+
+    Args:
+        worker: this rank.
+        elements: float32 numbers of each worker, (elements,).
+
+    Returns:
+        The operation twice, and the check of its result, which is at rank 0.
+    """
     workers = range(1, worker.world_size)
     if worker.rank > 0:
         mine = worker.pattern(elements, worker.rank)
@@ -118,7 +193,15 @@ def push(worker: Worker, elements: int) -> Collective:
 
 
 def pull(worker: Worker, elements: int) -> Collective:
-    """Every worker gets the parameter server's data."""
+    """Make a pull: every worker receives the data of rank 0, the parameter server.
+
+    Args:
+        worker: this rank.
+        elements: float32 numbers of the data, (elements,).
+
+    Returns:
+        The operation twice, and the check of its result, which is at the workers.
+    """
     if worker.rank > 0:
         data, expected = worker.zeros(elements), worker.pattern(elements, 0)
         return _repeated(lambda: dist.recv(data, 0), lambda: torch.equal(data, expected))
@@ -133,7 +216,15 @@ def pull(worker: Worker, elements: int) -> Collective:
 
 
 def pingpong(worker: Worker, elements: int) -> Collective:
-    """A message of bytes goes from rank 0 to rank 1 and back; the others have nothing to do."""
+    """Make a round trip of one message from rank 0 to rank 1 and back; other ranks do nothing.
+
+    Args:
+        worker: this rank.
+        elements: bytes of the message, uint8, (elements,).
+
+    Returns:
+        The operation twice, and the check of its result at the two ranks.
+    """
     there, back = 0, 1
     message = (torch.arange(elements, device=worker.device) % _PERIOD).to(torch.uint8)
     data = message.clone() if worker.rank == there else torch.zeros_like(message)
@@ -165,7 +256,12 @@ COLLECTIVES: dict[str, Callable[[Worker, int], Collective]] = {
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Serve the supervisor until it sends Stop.
+
+    Args:
+        address: of the control socket.
+        rank: of this member.
+    """
     control = Control(address, rank)
     assignment = control.assignment()
     if why := why_not(assignment):

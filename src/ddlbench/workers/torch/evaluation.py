@@ -1,4 +1,4 @@
-"""How a PyTorch model does on the test images, and a hash of its parameters."""
+"""Loss and accuracy of a PyTorch model on the test images, and a hash of its parameters."""
 
 import hashlib
 
@@ -13,7 +13,16 @@ from ddlbench.workers.torch.models import dump
 
 @torch.no_grad()
 def evaluate(model: nn.Module, batches: Batches, device: torch.device) -> TestResult:
-    """Mean negative log-likelihood and accuracy over the test images, as many at a time as are in a step: they fit."""
+    """Test a model on all test images, as many at a time as are in a step, because so many fit into memory.
+
+    Args:
+        model: from images, (n, channels, height, width), to logits, (n, classes); it is in training mode afterwards.
+        batches: of the point.
+        device: where the model is.
+
+    Returns:
+        The mean negative log-likelihood, and the accuracy in per cent.
+    """
     model.eval()
     loss, right, total = 0.0, 0, 0
     for part in batches.test_parts(batches.share.stop - batches.share.start):
@@ -27,7 +36,14 @@ def evaluate(model: nn.Module, batches: Batches, device: torch.device) -> TestRe
 
 
 def fingerprint(model: nn.Module) -> str:
-    """SHA-256 of all parameters' bytes."""
+    """Hash all parameters' bytes in the canonical order.
+
+    Args:
+        model: with float32 parameters.
+
+    Returns:
+        SHA-256 in hexadecimal digits.
+    """
     digest = hashlib.sha256()
     for parameter in dump(model):
         digest.update(parameter.tobytes())

@@ -1,4 +1,4 @@
-"""What models are made of, counted in PyTorch's environment on tensors that have a shape and no content.
+"""The size and the operations of models, counted in PyTorch's environment on tensors that have a shape and no content.
 
     python -m ddlbench.workers.torch.flops 224x224x3 alexnet vgg16
 
@@ -17,7 +17,15 @@ from ddlbench.workers.torch.models import MODELS
 
 
 def count(name: str, shape: Shape) -> dict[str, int]:
-    """Parameters, their bytes, and the operations and multiply-adds of one image's way through the model."""
+    """Count a model's parameters and the operations of its forward pass.
+
+    Args:
+        name: of the model, a key of MODELS.
+        shape: of the one image, (height, width, channels).
+
+    Returns:
+        `parameters`, their `bytes`, `flops` and `multiply_adds`, which are half as many.
+    """
     height, width, channels = shape
     with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
         model = MODELS[name](shape).eval()
@@ -32,7 +40,12 @@ def count(name: str, shape: Shape) -> dict[str, int]:
 
 
 def main(words: str, *names: str) -> None:
-    """Print the counts of the models for images of a shape in words, as `224x224x3`."""
+    """Print the counts as JSON.
+
+    Args:
+        words: the shape of an image, as `224x224x3`: height, width, channels.
+        *names: of the models, keys of MODELS.
+    """
     height, width, channels = map(int, words.split("x"))
     json.dump({name: count(name, (height, width, channels)) for name in names}, sys.stdout)
 

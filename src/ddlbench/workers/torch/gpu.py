@@ -11,19 +11,33 @@ CPU = torch.device("cpu")
 
 
 def why_not(assignment: Assignment) -> str | None:
-    """Why this member cannot compute on what its assignment says; None where it can."""
+    """Check that a member can compute on what its assignment says.
+
+    Args:
+        assignment: of the member.
+
+    Returns:
+        Why it cannot, for a person; None where it can.
+    """
     if not on_gpu(assignment):
         return None
     if torch.version.cuda is None:
         return not_built_for_gpus("PyTorch", torch.__version__, "torch")
-    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # from here on CUDA itself is asked
+    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # CUDA itself may be used from here on
     if not torch.cuda.is_available():
         return no_gpu_found(f"PyTorch {torch.__version__}", f"CUDA {torch.version.cuda}")
     return None
 
 
 def device_of(assignment: Assignment) -> torch.device:
-    """What this member computes on; a GPU that it shares it fills no further than its share."""
+    """Choose what a member computes on; if it shares a GPU, limit it to its share of the memory.
+
+    Args:
+        assignment: of the member.
+
+    Returns:
+        The CPU, or the GPU, which is then CUDA's current device.
+    """
     if not on_gpu(assignment):
         return CPU
     device = torch.device("cuda", 0)  # the only one that it sees, or the first that a scheduler gave it
@@ -35,19 +49,30 @@ def device_of(assignment: Assignment) -> torch.device:
 
 
 def finish(device: torch.device) -> None:
-    """Wait until all that a GPU was told is done; on a CPU it is."""
+    """Wait until a GPU has done all its work; on a CPU nothing is left to do.
+
+    Args:
+        device: of the member.
+    """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def release() -> None:
-    """Give back the GPU's memory that PyTorch keeps for arrays which are not there yet."""
+    """Give back the GPU's memory that PyTorch keeps for future arrays."""
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
 
 
 def versions(assignment: Assignment) -> dict[str, str]:
-    """PyTorch's version, and on a GPU those of the libraries that it computes with there."""
+    """Find the versions of the libraries that a member computes with.
+
+    Args:
+        assignment: of the member.
+
+    Returns:
+        By library: `torch`, and on a GPU also `cuda`, `cudnn` and `nccl`.
+    """
     found = {"torch": torch.__version__}
     if on_gpu(assignment):
         found |= {

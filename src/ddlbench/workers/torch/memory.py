@@ -1,4 +1,4 @@
-"""Whether a point fits into a host's memory, found before it is filled."""
+"""Whether a point fits into a host's memory, found out before the memory is filled."""
 
 import gc
 import resource
@@ -15,9 +15,16 @@ from ddlbench.workers.torch.models import MODELS
 
 
 def refuse_what_cannot_fit(point: TrainingPoint, world_size: int) -> None:
-    """Raise MemoryError where the backward pass alone would need more than this process may have.
+    """Refuse a point whose backward pass alone would need more memory than this process may have.
 
-    To find that out by trying would fill the memory first: seconds for each gigabyte on some virtual machines.
+    Trying it would fill the memory first, which takes seconds for each gigabyte on some virtual machines.
+
+    Args:
+        point: its model, image shape and global batch size.
+        world_size: how many workers share the batch.
+
+    Raises:
+        MemoryError: it cannot fit.
     """
     if resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
         return
@@ -26,7 +33,14 @@ def refuse_what_cannot_fit(point: TrainingPoint, world_size: int) -> None:
 
 
 def fits(attempt: Callable[[], None]) -> bool:
-    """Make the attempt; False where memory was too small for it."""
+    """Make an attempt that may need too much memory; free what it held if it fails.
+
+    Args:
+        attempt: what may raise for lack of memory; other errors pass through.
+
+    Returns:
+        False where memory was too small.
+    """
     try:
         attempt()
     except (RuntimeError, MemoryError) as error:
@@ -41,7 +55,16 @@ def fits(attempt: Callable[[], None]) -> bool:
 
 @cache
 def kept_bytes(name: str, shape: Shape, images: int) -> int:
-    """What autograd keeps of a forward pass, found on tensors that have a shape and no content."""
+    """Count what autograd keeps of a forward pass, on tensors that have a shape and no content.
+
+    Args:
+        name: of the model, a key of MODELS.
+        shape: of an image, (height, width, channels).
+        images: of the batch.
+
+    Returns:
+        Bytes.
+    """
     height, width, channels = shape
     kept: dict[int, torch.UntypedStorage] = {}
 
@@ -58,7 +81,14 @@ def kept_bytes(name: str, shape: Shape, images: int) -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the framework could not get memory; it has several ways to say so."""
+    """Tell whether an error reports a lack of memory; the framework has several texts for that.
+
+    Args:
+        error: raised by PyTorch or Python.
+
+    Returns:
+        True for a lack of the host's memory or the GPU's.
+    """
     text = str(error).lower()
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(
         sign in text

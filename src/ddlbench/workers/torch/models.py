@@ -25,7 +25,7 @@ from ddlbench.workers.common.layers import (
 
 
 class Sum(nn.Module):
-    """A residual: what its body and its shortcut make of the same input."""
+    """A residual: the sum of what its body and its shortcut make of the same input."""
 
     def __init__(self, body: nn.Module, shortcut: nn.Module) -> None:
         super().__init__()
@@ -36,7 +36,16 @@ class Sum(nn.Module):
 
 
 def build(name: str, shape: Shape, *, dropout: bool = False) -> nn.Module:
-    """The model `name` for images [n, c, h, w] of `shape`; its parameters are in the canonical order."""
+    """Build a model; its parameters are in the canonical order.
+
+    Args:
+        name: a key of `architectures.ARCHITECTURES`.
+        shape: of an image, (height, width, channels).
+        dropout: keep the dropout layers.
+
+    Returns:
+        A module from images, (n, channels, height, width), to logits, (n, classes).
+    """
     return sequence(layers(name, shape, dropout=dropout))
 
 
@@ -44,12 +53,26 @@ MODELS: Mapping[str, Callable[[Shape], nn.Module]] = {name: partial(build, name)
 
 
 def sequence(layers: Layers) -> nn.Module:
-    """Layers one after another."""
+    """Build layers one after another.
+
+    Args:
+        layers: of a model, or of a part of it.
+
+    Returns:
+        A module; arrays that it takes are (n, channels, height, width).
+    """
     return nn.Sequential(*map(module, layers))
 
 
 def module(layer: Layer) -> nn.Module:
-    """A layer in PyTorch's words."""
+    """Build a layer from PyTorch's modules.
+
+    Args:
+        layer: of a model.
+
+    Returns:
+        A module; images that it takes are (n, channels, height, width), vectors (n, features).
+    """
     match layer:
         case Conv(inputs, outputs, kernel, stride, padding, bias):
             return nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=bias)
@@ -73,7 +96,12 @@ def module(layer: Layer) -> nn.Module:
 
 @torch.no_grad()
 def load(model: nn.Module, arrays: Iterable[np.ndarray]) -> None:
-    """Give a model its parameters, in the canonical order, and running statistics of a model that has seen nothing."""
+    """Set a model's parameters, and reset its running statistics to those of a model that has seen no image.
+
+    Args:
+        model: in training or not.
+        arrays: its parameters in the canonical order and shapes, float32.
+    """
     for parameter, array in zip(model.parameters(), arrays, strict=True):
         parameter.copy_(torch.from_numpy(array))
     for each in model.modules():
@@ -82,5 +110,12 @@ def load(model: nn.Module, arrays: Iterable[np.ndarray]) -> None:
 
 
 def dump(model: nn.Module) -> list[np.ndarray]:
-    """A model's parameters now, in the canonical order and layout."""
+    """Get a model's parameters as arrays on the host.
+
+    Args:
+        model: on a CPU the arrays share its memory, on a GPU they are copies.
+
+    Returns:
+        Its parameters in the canonical order and shapes, float32.
+    """
     return [parameter.detach().cpu().numpy() for parameter in model.parameters()]

@@ -1,18 +1,18 @@
-"""PyTorch's parameter server and its workers, over torch.distributed.rpc as PyTorch's tutorials have it.
+"""PyTorch's parameter server and its workers, over torch.distributed.rpc, as in PyTorch's tutorials.
 
     python -m ddlbench.workers.torch.parameter_server CONTROL_SOCKET RANK
 
-The server holds the parameters and the optimizer. In a step a worker computes gradients and pushes them; the answer to
+The server holds the parameters and the optimizer. In a step a worker computes gradients and pushes them; the reply to
 the same call is the parameters, so each travels once. Synchronous: the server waits for all workers, adds up what they
-pushed in the order in which it came (with three workers and more, the last bits of a sum depend on it), takes one
-step, and answers all of them. Asynchronous: it takes a step for whatever comes and answers at once; what others change
-while an answer is on its way is seen in part, as in Hogwild.
+pushed in the order of arrival (with three workers and more, the last bits of a sum depend on it), takes one step, and
+replies to all. Asynchronous: it takes a step for each push and replies at once; while a reply is being sent, steps for
+other workers may change part of it, as in Hogwild.
 
 On GPUs workers compute there, and the server on its host: gradients are copied to the worker's host before they are
-pushed, and parameters from there when they have come; both counts as communication.
+pushed, and parameters are copied to the GPU after they have come; both count as communication.
 
-It is told what to do over the control socket (see `protocol.messages`), as `ring_allreduce` is. A member of
-the RPC group cannot make new connections; so `connect` is for a new group only.
+It receives commands over the control socket (see `protocol.messages`), as `ring_allreduce` does. A member of the RPC
+group cannot make new connections; so `connect` is for a new group only.
 """
 
 import os
@@ -64,7 +64,14 @@ class Worker:
         self.trainings = 0
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models, and let TCP's windows grow to what they need: on a slow link that would take many steps."""
+        """Make the models, and let TCP's windows grow to what they need; on a slow link this would take many steps.
+
+        Args:
+            command: the models that will be measured.
+
+        Returns:
+            That it is done.
+        """
         self.models = {
             (each.model, each.image_shape): MODELS[each.model](each.image_shape).to(self.device)
             for each in command.models
@@ -75,16 +82,34 @@ class Worker:
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step of it without the server warms caches and tells whether it fits into memory."""
+        """Take a point; a step of it without the server warms caches and shows whether it fits into memory.
+
+        Args:
+            command: the point, and the seed of its parameters and batches.
+
+        Returns:
+            Whether the step fits, and the number of parameters.
+        """
         return prepared(lambda: self.take_point(command.point, command.seed))
 
     def take_point(self, point: TrainingPoint, seed: int) -> nn.Module:
-        """Take its model and batches, and try a step."""
+        """Take a point's model and batches, and try a step without the server.
+
+        Args:
+            point: one of a model that `connect` has made.
+            seed: of its parameters and batches.
+
+        Returns:
+            The model.
+
+        Raises:
+            MemoryError: the step cannot fit into memory.
+        """
         if self.device.type == "cpu":
             refuse_what_cannot_fit(point, self.assignment.world_size)
         self.model = self.models[point.key]
         self.share = Share(self.assignment, point, seed, self.model, self.device)
-        # The server adds up, which makes the mean over the whole batch; alone, a worker's gradients are its own mean.
+        # A synchronous server adds up shares of the whole batch's mean; asynchronous gradients are each worker's mean.
         self.weight = self.share.size / point.batch_size if self.is_synchronous else 1.0
         self.share.start_again()
         try:
@@ -95,7 +120,14 @@ class Worker:
         return self.model
 
     def train(self, command: Train) -> Trained:
-        """Time some steps, each from its start to its end on this worker, in milliseconds of wall clock."""
+        """Train some steps, each timed from its start to its end on this worker.
+
+        Args:
+            command: how many, and whether from fresh parameters.
+
+        Returns:
+            Step times in ms of wall-clock time, the means of their parts, and the last step's loss.
+        """
         if command.from_fresh:
             self.share.start_again()
         self.trainings += 1
@@ -122,24 +154,35 @@ class Worker:
         )
 
     def forward(self) -> torch.Tensor:
-        """The loss of this worker's share of the next batch."""
+        """Compute the loss of this worker's share of the next batch, a scalar."""
         images, labels = self.share.batch()
         return cross_entropy(self.model(images), labels)
 
     def push_and_pull(self) -> None:
-        """Give the server the gradients, and take the parameters that it makes of them."""
+        """Push the gradients, and take the parameters that the server makes of them."""
         gradients = [parameter.grad.cpu() for parameter in self.model.parameters()]  # type: ignore[union-attr]
         self.take_parameters(rpc.rpc_sync(SERVER, push, args=(gradients,)))
         self.model.zero_grad()
 
     @torch.no_grad()
     def take_parameters(self, pulled: list[torch.Tensor]) -> None:
-        """Make the server's parameters this worker's."""
+        """Set this worker's parameters to the server's.
+
+        Args:
+            pulled: all parameters in the canonical order and shapes, on the CPU.
+        """
         for parameter, of_server in zip(self.model.parameters(), pulled, strict=True):
             parameter.copy_(of_server)
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the last step's parameters; worker 0 pulls them as they are now, and tests and saves them if asked."""
+        """Hash the last step's parameters; worker 0 pulls the server's present ones, and tests and saves these.
+
+        Args:
+            command: whether to test the parameters, and where to save them.
+
+        Returns:
+            The hash, and worker 0's test result.
+        """
         hashed, tested = fingerprint(self.model), None
         if self.assignment.index == 0:
             self.take_parameters(rpc.rpc_sync(SERVER, pull))
@@ -150,8 +193,12 @@ class Worker:
 def join(assignment: Assignment) -> None:
     """Join the RPC group, whose first member is the server.
 
-    Shared memory and the reading of another process's memory, which TensorPipe prefers, would go around the links. And
-    where its interface does not run yet, it would take the loopback instead, on which no other host reaches it.
+    TensorPipe prefers shared memory and reading another process's memory. Both would bypass the links, so they are off.
+    If its interface does not run yet, TensorPipe takes the loopback instead, on which no other host reaches it;
+    therefore `join` waits for the interface.
+
+    Args:
+        assignment: of this member, a worker or the server.
     """
     torch.set_num_threads(assignment.threads)
     await_running(os.environ["TP_SOCKET_IFNAME"], assignment.timeout_s)
@@ -176,7 +223,14 @@ def join(assignment: Assignment) -> None:
 
 
 def member_of(assignment: Assignment) -> Server | Worker:
-    """What its role makes this process, which has then joined the group."""
+    """Make the member that an assignment describes, and join the group.
+
+    Args:
+        assignment: of this process.
+
+    Returns:
+        The server or a worker.
+    """
     member: Server | Worker
     if assignment.role == SERVER:
         member = Server.here = Server(assignment)
@@ -187,7 +241,12 @@ def member_of(assignment: Assignment) -> Server | Worker:
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Serve the supervisor until it sends Stop.
+
+    Args:
+        address: of the control socket.
+        rank: of this member.
+    """
     work(address, rank, member_of, versions, reconnects=False, why_not=why_not)
 
 

@@ -11,7 +11,14 @@ from ddlbench.workers.torch.gpu import device_of
 
 
 def join(assignment: Assignment) -> torch.device:
-    """Join the process group of the assignment; returns the device that this rank computes on."""
+    """Join the process group, over Gloo or, on GPUs, over NCCL.
+
+    Args:
+        assignment: of this rank.
+
+    Returns:
+        The device that this rank computes on.
+    """
     device = device_of(assignment)
     torch.set_num_threads(assignment.threads)
     if assignment.rank > 0:
@@ -27,10 +34,24 @@ def join(assignment: Assignment) -> torch.device:
 
 
 def accelerator(device: torch.device) -> torch.device | None:
-    """The device as `new_group` wants it: NCCL then makes its connections at once, and not in a first collective."""
+    """Convert a device to what `new_group` takes; NCCL then connects at once, and not in the first collective.
+
+    Args:
+        device: of this rank.
+
+    Returns:
+        The GPU; None on a CPU.
+    """
     return device if device.type == "cuda" else None
 
 
 def indices(device: torch.device) -> list[int] | None:
-    """The device as DDP and `barrier` want it."""
+    """Convert a device to what DDP and `barrier` take.
+
+    Args:
+        device: of this rank.
+
+    Returns:
+        The GPU's index; None on a CPU.
+    """
     return [device.index] if device.type == "cuda" else None

@@ -2,7 +2,7 @@
 
     python -m ddlbench.workers.torch.ring_allreduce CONTROL_SOCKET RANK
 
-It is told what to do over the control socket (see `protocol.messages`):
+It receives commands over the control socket (see `protocol.messages`):
     connect  make new connections, and the DDP models on them, while the links are open
     prepare  take a point: fresh parameters, its batches; a step without communication shows whether it fits
     train    some steps, each timed
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import torch
-import torch._dynamo  # DDP does it otherwise, a second after the workers have been forked, in each of them
+import torch._dynamo  # else DDP imports it in each worker, after the fork
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, fp16_compress_hook
@@ -36,7 +36,13 @@ from ddlbench.workers.torch.training import RingWorker, Share
 
 
 class Point:
-    """What is measured now: a model with fresh parameters, and the batches of this rank."""
+    """The point that is measured: a model with fresh parameters, and this rank's batches.
+
+    Args:
+        worker: this rank.
+        point: its model, data set, global batch size, learning rate and momentum.
+        seed: of its parameters and batches.
+    """
 
     def __init__(self, worker: "Worker", point: TrainingPoint, seed: int) -> None:
         self.worker = worker
@@ -50,13 +56,13 @@ class Point:
         self.start_again()  # the trial trains from here; a measurement starts again
 
     def start_again(self) -> None:
-        """Set parameters, optimizer and the order of images to what the seed says."""
+        """Set parameters, optimizer and the order of images as the seed determines them."""
         self.share.start_again()
         self.optimizer.state.clear()
         self.worker.reductions[self.model].start_again()
 
     def step(self) -> torch.Tensor:
-        """One step of synchronous SGD; returns this rank's loss."""
+        """Take one step of synchronous SGD; return this rank's loss, a scalar."""
         images, labels = self.share.batch()
         self.optimizer.zero_grad()
         loss = cross_entropy(self.model(images), labels)
@@ -66,7 +72,14 @@ class Point:
         return loss
 
     def train(self, steps: int) -> Trained:
-        """Time `steps` steps, each from its start to its end on this rank, in milliseconds of wall clock."""
+        """Train some steps, each timed from its start to its end on this rank.
+
+        Args:
+            steps: how many.
+
+        Returns:
+            Step times in ms of wall-clock time, the means of their parts, and the last step's loss.
+        """
         step_times_ms: list[float] = []
         splits: dict[str, list[float]] = {"forward_ms": [], "backward_ms": [], "communication_ms": []}
         loss = torch.tensor(float("nan"))
@@ -83,7 +96,7 @@ class Point:
         return Trained([step_times_ms], loss.item(), **means)
 
     def split_of_last_step(self) -> dict[str, float]:
-        """How DDP's own timers divide the step; communication overlaps with the backward pass."""
+        """Read DDP's own timers, in ms; communication overlaps with the backward pass."""
         timers = self.model._get_ddp_logging_data()
         return {
             "forward_ms": timers["forward_compute_time"] / 1e6,
@@ -93,9 +106,14 @@ class Point:
 
 
 class Reduction:
-    """How DDP makes a bucket's gradients their mean over the ranks: plain, or compressed as the strategy says.
+    """How DDP averages a bucket's gradients over the ranks: plain, or compressed as the strategy says.
 
-    It begins when the host's share of a core has made them.
+    The reduction begins once the host's share of a core would have computed the gradients.
+
+    Args:
+        strategy: `ring_allreduce`, alone or with `_fp16` or `_powersgd`.
+        group: the ranks.
+        pace: of this host.
     """
 
     def __init__(self, strategy: str, group: dist.ProcessGroup, pace: Pace) -> None:
@@ -107,16 +125,24 @@ class Reduction:
         self.in_order = ThreadPoolExecutor(max_workers=1)  # it makes its thread when it is first used
 
     def new_power(self) -> PowerSGDState:
-        """PowerSGD that has carried nothing over yet (Vogels 2019); two steps are plain, for DDP's buckets."""
+        """Make the state of a PowerSGD without an error to carry over (Vogels 2019); two plain steps come first."""
         return PowerSGDState(self.group, matrix_approximation_rank=1, start_powerSGD_iter=2)
 
     def start_again(self) -> None:
-        """Begin a training: the buckets are settled, and so its first step is compressed as all others are."""
+        """Begin a training: the buckets are settled, so its first step is compressed like all others."""
         self.power = self.new_power()
         self.power.iter = self.power.start_powerSGD_iter
 
     def reduce(self, _: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """DDP's hook."""
+        """Average a bucket's gradients; this is DDP's hook.
+
+        Args:
+            _: DDP's state for hooks, not used.
+            bucket: gradients of some parameters, flat, (elements,).
+
+        Returns:
+            A future of the averaged gradients, (elements,).
+        """
         if self.pace.core_share < 1:
             self.pace.keep()
         if self.compression == "powersgd":
@@ -160,13 +186,21 @@ class Worker(RingWorker):
         self.device = join(assignment)
 
     def model(self, name: str, shape: Shape) -> DistributedDataParallel:
-        """The DDP model of that name; it is made once a connection, and two steps settle its buckets."""
+        """Get a DDP model; it is made once for each connection, and two steps settle its buckets.
+
+        Args:
+            name: a key of MODELS.
+            shape: of an image, (height, width, channels).
+
+        Returns:
+            The model, on this rank's device.
+        """
         if (name, shape) not in self.models:
             model = DistributedDataParallel(
                 MODELS[name](shape).to(self.device),
                 device_ids=indices(self.device),
                 process_group=self.group,
-                broadcast_buffers=False,  # each rank's running statistics are its own, and off the wire
+                broadcast_buffers=False,  # each rank keeps its own running statistics; they are not sent
             )
             model._set_ddp_runtime_logging_sample_rate(1)
             assert self.group is not None
@@ -176,13 +210,20 @@ class Worker(RingWorker):
             self.reductions[model] = reduction
             height, width, channels = shape
             for _ in range(2):
-                images = torch.zeros(2, channels, height, width, device=self.device)  # one has no spread
+                images = torch.zeros(2, channels, height, width, device=self.device)  # BatchNorm needs two
                 model(images).sum().backward()
             self.models[name, shape] = model
         return self.models[name, shape]
 
     def connect(self, command: Connect) -> Connected:
-        """Replace all connections, and make the models that will be measured on them."""
+        """Replace all connections, and make the models that will be measured on them.
+
+        Args:
+            command: these models.
+
+        Returns:
+            That it is done.
+        """
         self.point = None
         self.models, self.reductions = {}, {}
         gc.collect()
@@ -195,14 +236,24 @@ class Worker(RingWorker):
         return Connected()
 
     def widen(self) -> None:
-        """Let TCP's windows grow to what training needs: on a slow link that would take them many steps."""
+        """Let TCP's windows grow to what training needs; on a slow link this would take many steps."""
         largest = max(sum(each.numel() for each in model.parameters()) for model in self.models.values())
         for _ in range(4):
             dist.all_reduce(torch.zeros(4 * largest, device=self.device), group=self.group)
         finish(self.device)
 
     def take_point(self, command: Prepare) -> nn.Module:
-        """Take a point and try a step of it."""
+        """Take a point and try a step of it without communication.
+
+        Args:
+            command: the point, and the seed of its parameters and batches.
+
+        Returns:
+            Its DDP model.
+
+        Raises:
+            MemoryError: the step cannot fit into memory.
+        """
         if self.device.type == "cpu":
             refuse_what_cannot_fit(command.point, self.assignment.world_size)
         point = Point(self, command.point, command.seed)
@@ -216,7 +267,12 @@ class Worker(RingWorker):
 
 
 def main(address: str, rank: int) -> None:
-    """Serve the supervisor at `address` as `rank` until it says stop."""
+    """Serve the supervisor until it sends Stop.
+
+    Args:
+        address: of the control socket.
+        rank: of this member.
+    """
     work(address, rank, Worker, versions, reconnects=True, why_not=why_not)
 
 

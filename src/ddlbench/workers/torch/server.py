@@ -1,4 +1,4 @@
-"""PyTorch's parameter server, and the calls by which workers reach it over torch.distributed.rpc."""
+"""PyTorch's parameter server, and the functions that workers call over torch.distributed.rpc to reach it."""
 
 import threading
 from typing import ClassVar
@@ -27,9 +27,13 @@ from ddlbench.workers.torch.models import MODELS, load
 
 
 class Server:
-    """Holds the parameters; its calls come from the workers, its commands from the supervisor."""
+    """Holds the parameters; its calls come from the workers, its commands from the supervisor.
 
-    here: ClassVar["Server"]  # whom the calls that reach this process are for
+    Args:
+        assignment: of the server.
+    """
+
+    here: ClassVar["Server"]  # this process's server, for the functions that workers call
 
     def __init__(self, assignment: Assignment) -> None:
         self.workers = assignment.world_size
@@ -41,16 +45,30 @@ class Server:
         self.begun = threading.Condition()
 
     def connect(self, command: Connect) -> Connected:
-        """Nothing is to be done: the workers call."""
+        """Do nothing: the workers make the connections.
+
+        Args:
+            command: the models that will be measured.
+
+        Returns:
+            That it is done.
+        """
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point's model and optimizer, unless memory is too small for what the workers will send."""
+        """Take a point's model and optimizer, unless memory is too small for these and the workers' gradients.
+
+        Args:
+            command: the point, and the seed of its parameters.
+
+        Returns:
+            Whether they fit.
+        """
         self.point, self.seed = command.point, command.seed
         return Prepared(fits(self.take_point))
 
     def take_point(self) -> None:
-        """Make model and optimizer."""
+        """Make model and optimizer of the point."""
         self.model = MODELS[self.point.model](self.point.image_shape)
         self.parameters = list(self.model.parameters())
         size = sum(each.nbytes for each in self.parameters)
@@ -61,7 +79,7 @@ class Server:
         self.start_again()
 
     def start_again(self) -> None:
-        """Set parameters and optimizer to what the seed says."""
+        """Set parameters and optimizer as the seed determines them."""
         load(self.model, initial(*self.point.key, self.seed))
         self.optimizer.state.clear()
         self.optimizer.zero_grad()
@@ -69,7 +87,14 @@ class Server:
         self.updated: Future[list[torch.Tensor]] = Future()
 
     def train(self, command: Train) -> Trained:
-        """Let the workers begin, with fresh parameters if asked."""
+        """Let the workers begin.
+
+        Args:
+            command: whether from fresh parameters; the workers count the steps.
+
+        Returns:
+            No times: the workers report them.
+        """
         if command.from_fresh:
             self.start_again()
         with self.begun:
@@ -78,14 +103,28 @@ class Server:
         return Trained()
 
     def await_training(self, number: int) -> None:
-        """Wait until the supervisor has said the same to the server as to the worker who asks."""
+        """Wait until the supervisor's command to train has reached the server as well as the worker that calls.
+
+        Args:
+            number: how many such commands the worker has received.
+
+        Raises:
+            TimeoutError: it has not come within the framework's time-out.
+        """
         with self.begun:
             if not self.begun.wait_for(lambda: self.trainings >= number, self.timeout_s):
                 raise TimeoutError(f"the server received no command from the supervisor within {self.timeout_s:g} s")
 
     @torch.no_grad()
     def push(self, gradients: list[torch.Tensor]) -> Future[list[torch.Tensor]]:
-        """Add a worker's gradients to what there is; take a step once all that are awaited are there."""
+        """Add a worker's gradients to the sum; take a step once all that are awaited have come.
+
+        Args:
+            gradients: of all parameters, in the canonical order and shapes, on the CPU.
+
+        Returns:
+            A future of the parameters after the step, in the same order and shapes.
+        """
         with self.updating:
             self.pace.begin()
             for parameter, gradient in zip(self.parameters, gradients, strict=True):
@@ -101,30 +140,58 @@ class Server:
         return updated
 
     def pull(self) -> list[torch.Tensor]:
-        """The parameters as they are."""
+        """Get the present parameters, in the canonical order and shapes."""
         return [each.detach() for each in self.parameters]
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters."""
+        """Hash the parameters.
+
+        Args:
+            command: not read, because worker 0 tests and saves the parameters.
+
+        Returns:
+            The hash.
+        """
         return Concluded(fingerprint(self.model))
 
 
 def await_training(number: int) -> None:
-    """What a worker calls before it trains."""
+    """Wait for the server's command to train; a worker calls this before it trains.
+
+    Args:
+        number: how many such commands the worker has received.
+
+    Raises:
+        TimeoutError: it has not come within the framework's time-out.
+    """
     Server.here.await_training(number)
 
 
 @rpc.functions.async_execution  # no thread of the server waits for the other workers
 def push(gradients: list[torch.Tensor]) -> Future[list[torch.Tensor]]:
-    """What a worker calls in each step; the answer is the new parameters."""
+    """Add gradients to the server's; a worker calls this in each step.
+
+    Args:
+        gradients: of all parameters, in the canonical order and shapes, on the CPU.
+
+    Returns:
+        A future of the new parameters; the reply to the call waits for it.
+    """
     return Server.here.push(gradients)
 
 
 def pull() -> list[torch.Tensor]:
-    """What a worker calls for the parameters alone."""
+    """Get the server's present parameters, in the canonical order and shapes; a worker calls this."""
     return Server.here.pull()
 
 
 def echo(data: torch.Tensor) -> torch.Tensor:
-    """What a worker calls to warm up its connection."""
+    """Send data back; a worker calls this to warm up its connection.
+
+    Args:
+        data: of any shape.
+
+    Returns:
+        The same data.
+    """
     return data
