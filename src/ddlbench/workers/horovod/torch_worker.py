@@ -44,9 +44,7 @@ class Model:
         if pace.core_share < 1:  # sum no gradient before the host's share of a core would have it
             for parameter in parameters:
                 parameter.register_post_accumulate_grad_hook(lambda _: pace.keep())
-        parameters[-1].register_post_accumulate_grad_hook(
-            self.note_time
-        )  # the first gradient of a backward pass
+        parameters[-1].register_post_accumulate_grad_hook(self.note_time)  # the backward pass begins there
         self.optimizer = hvd.DistributedOptimizer(
             torch.optim.SGD(parameters), named_parameters=self.network.named_parameters()
         )

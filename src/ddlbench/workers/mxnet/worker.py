@@ -135,7 +135,7 @@ class Model:
             self.store.pull(key, out=parameter.data())
 
     def fingerprint(self) -> str:
-        """Hash all parameters' bytes in the canonical order, by SHA-256."""
+        """SHA-256 of all parameters' bytes."""
         digest = hashlib.sha256()
         for parameter in dump(self.network):
             digest.update(parameter.tobytes())
@@ -155,7 +155,7 @@ class Worker:
         self.models: dict[tuple[str, Shape], Model] = {}
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models, and let TCP's windows grow to what they need; on a slow link this would take many steps."""
+        """Make the models, and let TCP's windows grow to what they need: on a slow link that would take many steps."""
         key = 0
         for each in command.models:
             name, shape = each.model, each.image_shape

@@ -16,9 +16,9 @@ _SIGNS = ("could not create a primitive", "could not execute a primitive")  # on
 def spare_memory() -> None:
     """Limit the memory of TensorFlow's hundred threads.
 
-    Their stacks become 1 MiB each; the kernel would count 8 MiB. One heap serves all threads, because memory that a
-    thread has freed in its own heap cannot be used by the others. With a heap for each thread, AlexNet's workers took
-    3.7 to 4.1 GB after some repetitions; with one heap they take 3.5 to 3.9 GB.
+    Their stacks are 1 MiB; the kernel would count 8 MiB for each. One heap serves all threads, because memory that a
+    thread has freed in a heap of its own is lost to the others. With a heap for each thread, AlexNet's workers took 3.7
+    to 4.1 GB after some repetitions; with one heap they take 3.5 to 3.9 GB.
     """
     set_thread_stack_size(_STACK_BYTES)
     set_malloc_arenas(1)

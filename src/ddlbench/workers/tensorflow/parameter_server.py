@@ -140,6 +140,7 @@ class Chief:
         self.commands = 0
 
     def connect(self, command: Connect) -> Connected:
+        """Make the models that will be measured."""
         for each in command.models:
             key = each.model, each.image_shape
             self.models[key] = Model(self.strategy, *key, paced=self.paced)
@@ -150,7 +151,7 @@ class Chief:
         self.point, self.seed = command.point, command.seed
         self.commands += 1
         self.model = self.models[self.point.key]
-        try:  # a step on each worker that is not applied warms caches and shows whether it fits
+        try:
             if not self.on_gpus:
                 refuse_what_cannot_fit(self.point, self.world_size, self.used_bytes)
             self.model.optimizer.learning_rate = self.point.learning_rate
@@ -256,7 +257,7 @@ class Worker(Idle):
         """
         with self.changed:
             if not self.changed.wait_for(lambda: self.commands >= number, self.timeout_s):
-                raise TimeoutError(f"worker {self.index} received no command from the supervisor within {self.timeout_s:g} s")
+                raise TimeoutError(f"worker {self.index} received no command within {self.timeout_s:g} s")
             images, labels = next(self.batches)
         self.pace.begin()
         return np.float64(self.index), images, labels

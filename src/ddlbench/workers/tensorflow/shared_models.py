@@ -48,7 +48,7 @@ class Meeting:
             cluster=tf.train.ClusterSpec(assignment.cluster), worker_device=task
         )
         self.options = threads(assignment)
-        self.options.device_filters.extend({SERVER, task})  # a session does not wait for other members
+        self.options.device_filters.extend({SERVER, task})  # a session waits for no other member
         self.options.operation_timeout_in_ms = int(1000 * assignment.timeout_s)
         with self.graph.as_default(), self.graph.container(self.container), v1.device(self.place):
             self.network = build(name, shape)

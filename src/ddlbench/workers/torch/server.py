@@ -113,7 +113,9 @@ class Server:
         """
         with self.begun:
             if not self.begun.wait_for(lambda: self.trainings >= number, self.timeout_s):
-                raise TimeoutError(f"the server received no command from the supervisor within {self.timeout_s:g} s")
+                raise TimeoutError(
+                    f"the server received no command from the supervisor within {self.timeout_s:g} s"
+                )
 
     @torch.no_grad()
     def push(self, gradients: list[torch.Tensor]) -> Future[list[torch.Tensor]]:
