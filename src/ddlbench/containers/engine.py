@@ -28,11 +28,14 @@ FAILURES = (DockerException, RequestException, OSError)
 
 
 def addresses(variables: Mapping[str, str], uid: int) -> list[str]:
-    """The addresses where an engine may listen: DOCKER_HOST alone if it is set, else Docker's sockets, then Podman's.
+    """List the addresses where an engine may listen.
 
     Args:
         variables: our environment variables.
         uid: our user id.
+
+    Returns:
+        DOCKER_HOST alone if it is set, else Docker's sockets, then Podman's.
     """
     if address := variables.get("DOCKER_HOST"):
         return [address]
@@ -65,6 +68,9 @@ def connect(*wanted: str, answer_within_s: float = TIMEOUT_S) -> Engine:
     Args:
         *wanted: addresses to try; none: those of `addresses`.
         answer_within_s: how long the engine may take for each later request.
+
+    Returns:
+        A client that is connected to the engine.
 
     Raises:
         DdlbenchError: none answers; with the reason for each address, and how to get an engine.
@@ -103,7 +109,15 @@ def _answering(address: str, answer_within_s: float) -> Engine:
 
 
 def image_id(client: docker.DockerClient, image: str) -> str | None:
-    """The id of an image, by its name or id; None if the engine does not have it."""
+    """Find the id of an image.
+
+    Args:
+        client: the engine.
+        image: its name or id.
+
+    Returns:
+        The id; None if the engine does not have the image.
+    """
     try:
         return str(client.images.get(image).id)
     except ImageNotFound:
@@ -117,6 +131,9 @@ def json_output(client: docker.DockerClient, image: str, command: Sequence[str])
         client: the engine.
         image: the image of the container.
         command: the argv inside.
+
+    Returns:
+        The decoded JSON of its standard output.
 
     Raises:
         DdlbenchError: the command failed; with what it printed.

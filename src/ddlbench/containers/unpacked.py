@@ -21,7 +21,15 @@ def can_mount() -> bool:
 
 
 def unpacked_folder(sif: Path, sha256: str) -> Path:
-    """The folder of the unpacked files of a SIF with this checksum."""
+    """Name the folder of a SIF's unpacked files.
+
+    Args:
+        sif: the file.
+        sha256: its checksum, of which the name has the first 12 digits.
+
+    Returns:
+        The folder beside the SIF, whether it exists or not.
+    """
     return sif.with_name(f"{sif.stem}-{sha256[:12]}")
 
 
@@ -67,6 +75,10 @@ def unpack_into(sif: Path, folder: Path, program: str) -> Path:
 
 
 def remove_unpacked(sif: Path) -> None:
-    """Remove all unpacked files of SIFs of this name, and what a killed process had begun to unpack."""
+    """Remove all unpacked files of SIFs of this name, and what a killed process had begun to unpack.
+
+    Args:
+        sif: the file; it stays.
+    """
     for tree in sif.parent.glob(f"{sif.stem}-*"):
         shutil.rmtree(tree)

@@ -85,9 +85,16 @@ def run_command(
 
 
 def in_process_namespace(command: Sequence[str]) -> list[str]:
-    """The argv of a command in a process namespace of its own: when it ends, all processes that it started end too.
+    """Make the argv of a command in a process namespace of its own.
 
-    Only root may make such a namespace; for other users the argv stays as it is.
+    When the command ends, all processes that it started end too. Only root may make such a namespace; for other users
+    the argv stays as it is.
+
+    Args:
+        command: the argv to run.
+
+    Returns:
+        The words to execute.
     """
     if os.geteuid() != 0:
         return list(command)
@@ -95,12 +102,15 @@ def in_process_namespace(command: Sequence[str]) -> list[str]:
 
 
 def pip(python: Path | str, command: str, *arguments: str) -> list[str]:
-    """The argv of our own pip, run by another interpreter, whose environment needs no pip.
+    """Make the argv of our own pip, run by another interpreter, whose environment needs no pip.
 
     Args:
         python: the interpreter, for whose environment pip works.
         command: `install`, `download`, `wheel`, ...
         *arguments: of the command.
+
+    Returns:
+        The words to execute.
 
     Raises:
         DdlbenchError: our own environment has no pip, or an old one.

@@ -113,7 +113,13 @@ def create(
 
 
 def packages(python: Path | str) -> dict[str, str]:
-    """The packages that are installed for an interpreter: {name: version}.
+    """List the packages that are installed for an interpreter.
+
+    Args:
+        python: the path of the interpreter.
+
+    Returns:
+        The versions by name: {name: version}.
 
     Raises:
         DdlbenchError: the interpreter does not work.

@@ -64,13 +64,26 @@ class Recipe:
 
 
 def recipe_files(requirements: Path | str) -> list[Path]:
-    """The recipe beside these requirements and its patches; empty if there is no recipe."""
+    """List the files of the recipe beside a lock file.
+
+    Args:
+        requirements: the lock file.
+
+    Returns:
+        The recipe, then its patches in the order of their names; empty if there is no recipe.
+    """
     recipe = Path(requirements).with_name(RECIPE)
     return [recipe, *sorted((recipe.parent / "patches").glob("*.patch"))] if recipe.is_file() else []
 
 
 def recipe_beside(requirements: Path | str) -> Recipe | None:
-    """The recipe of what has to be built for these requirements; None if there is no recipe.
+    """Read the recipe of what has to be built for a lock file.
+
+    Args:
+        requirements: the lock file; the recipe is in the same folder.
+
+    Returns:
+        The recipe; None if there is none.
 
     Raises:
         DdlbenchError: the recipe cannot be read.
@@ -204,11 +217,14 @@ def _require_tools(tools: Mapping[str, str], what: str, report: Callable[[str], 
 
 
 def missing_tools(recipe: Recipe, python: str) -> list[str]:
-    """The Debian packages that must be installed before the recipe can be built.
+    """List what must be installed before a recipe can be built.
 
     Args:
         recipe: what is to be built.
         python: the interpreter that it is for.
+
+    Returns:
+        The names of Debian packages; empty if nothing is missing.
 
     Raises:
         DdlbenchError: the interpreter does not work.
