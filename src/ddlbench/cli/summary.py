@@ -19,7 +19,11 @@ Row = dict[str, str]
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser's sub-commands.
+
+    Args:
+        commands: the sub-commands of `ddlbench`, to which `summary` is added.
+    """
     parser = commands.add_parser(
         "summary", help="figures, headline numbers, what could not be measured, what next"
     )

@@ -40,14 +40,17 @@ class Expected:
 def fetch(
     url: str, expected: Expected, *, advice: str, silence_s: float = SILENCE_S, total_s: float = TOTAL_S
 ) -> bytes:
-    """The file at an address. If it takes longer than some seconds, lines on stderr say how far it is.
+    """Fetch a file. If it takes longer than some seconds, lines on stderr say how far it is.
 
     Args:
         url: its address: https, or http on this machine itself.
-        expected: the file.
+        expected: its name in messages, checksum and size.
         advice: what else somebody can do; the last words of an error.
         silence_s: the longest pause.
         total_s: the longest time of the transfer.
+
+    Returns:
+        The bytes of the file, whose checksum is the expected one.
 
     Raises:
         DdlbenchError: there is no answer, it takes too long, is too large, or is another file.
