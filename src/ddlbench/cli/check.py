@@ -1,4 +1,4 @@
-"""`ddlbench check`: is a configuration right, and what does it plan."""
+"""`ddlbench check`: check a configuration and count what it plans."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ddlbench trace`: where does a result come from."""
+"""`ddlbench trace`: show what a result was made from."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""`ddlbench verify`: do results still match all that they were made from."""
+"""`ddlbench verify`: check that results still match all that they were made from."""
 
 import argparse
 

@@ -174,12 +174,12 @@ class _Chosen:
         return image
 
     def _scratch(self) -> dict[str, str]:
-        """Root makes the files in our folder, which is cleared after a crash; other users need a public folder."""
+        """For root, put temporary files into our folder, which is cleared after a crash; others need a public one."""
         return {"TMPDIR": str(self._folder.resolve())} if os.geteuid() == 0 else {}
 
 
 def _indexes() -> str:
-    """The package indexes that apt uses here, each as a line: repository, codename, component, origin."""
+    """List the package indexes of apt on this machine, one a line: repository, codename, component, origin."""
     command = [
         "apt-get",
         "indextargets",

@@ -50,7 +50,7 @@ class Build:
 
 
 def build(engine: Engine, wanted: Build, *, report: Report, timeout_s: float = TIMEOUT_S) -> str:
-    """Build an image in the engine. The build ends when we end.
+    """Build an image in the engine. The build ends when the process that started it ends.
 
     Args:
         engine: where it is built.

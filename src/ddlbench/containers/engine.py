@@ -91,7 +91,7 @@ def connect(*wanted: str, answer_within_s: float = TIMEOUT_S) -> Engine:
 
 
 def _exists(socket: Path) -> bool:
-    """Whether there is such a socket; one in a folder that this user may not read counts as there."""
+    """Check whether a socket exists; one in a folder that this user may not read counts as existing."""
     try:
         return socket.exists()
     except PermissionError:
@@ -102,7 +102,7 @@ def _answering(address: str, answer_within_s: float) -> Engine:
     """Connect to the engine at an address. It must answer soon; later answers may take longer."""
     variables = {**os.environ, "DOCKER_HOST": address}
     reached_within_s = min(_REACHED_WITHIN_S, math.ceil(answer_within_s))
-    docker.from_env(timeout=reached_within_s, environment=variables).close()  # asks for the engine's version
+    docker.from_env(timeout=reached_within_s, environment=variables).close()  # gets the engine's version
     engine = Engine(timeout=math.ceil(answer_within_s), **kwargs_from_env(environment=variables))
     engine.address = address
     return engine

@@ -1,4 +1,4 @@
-"""The files that describe images: each is written when its image is complete, or with why it could not be made.
+"""The files that describe images: each is written when its image is complete, or states why that could not be made.
 
 An image is in a container engine, where Snakemake does not see it. So each start checks that what is described exists.
 """

@@ -56,7 +56,7 @@ def podman_argv(
 
 
 def user_namespace(environments: Mapping[str, RuntimeEnvironment]) -> tuple[str, ...]:
-    """The beginning of an argv that starts a command in the user namespace that the workers' engine needs.
+    """Make the words that start a command in the user namespace that the workers' engine needs.
 
     Args:
         environments: what workers run in, by runtime.

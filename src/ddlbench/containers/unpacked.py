@@ -16,7 +16,11 @@ _TIMEOUT_S = 1800.0
 
 
 def can_mount() -> bool:
-    """Whether this user may mount a SIF: root may, other users need FUSE."""
+    """Check whether this user may mount a SIF.
+
+    Returns:
+        True for root, and for other users who may use FUSE.
+    """
     return os.geteuid() == 0 or os.access("/dev/fuse", os.R_OK | os.W_OK)
 
 

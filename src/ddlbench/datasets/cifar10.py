@@ -95,7 +95,7 @@ def read(
 
 
 def _records(contents: Mapping[str, bytes], names: list[str], part: str) -> Arrays:
-    """Images [n, h, w, c] and labels of some of the files, one after another."""
+    """Images `(images, height, width, channels)` and labels of some of the files, one after another."""
     for name in names:
         size = len(contents[name])
         if not size or size % RECORD_BYTES:
@@ -138,7 +138,7 @@ def _fetched(url: str, archive: Archive) -> bytes:
 
 
 class _Bounded(io.RawIOBase):
-    """What an archive unpacks to, read in pieces of a bounded size: a header may announce gigabytes."""
+    """The unpacked content of an archive, read in pieces of a limited size, because a header may announce gigabytes."""
 
     def __init__(self, unpacking: gzip.GzipFile) -> None:
         self._unpacking = unpacking
@@ -164,7 +164,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _unpacked(data: bytes, where: str, archive: Archive) -> dict[str, bytes]:
-    """The six files in an archive, in memory: nothing of it is written, and no larger file is unpacked."""
+    """Read the six files of an archive into memory; nothing is written, and no larger file is unpacked."""
     found: dict[str, bytes] = {}
     try:
         with (

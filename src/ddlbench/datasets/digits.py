@@ -14,7 +14,7 @@ from ddlbench.errors import DdlbenchError
 
 SHAPE: Shape = (28, 28, 1)
 TEST_IMAGES = 360  # of 1,797; 1,437 are left for training
-SPLIT_SEED = 1  # the same split in every study, whatever is drawn from the measurements' seed
+SPLIT_SEED = 1  # the split is the same in all studies and does not depend on the measurements' seed
 ENLARGED = 3  # 8x8 becomes 24x24, in a frame of 2, much as MNIST's 20x20 digits lie in a frame of 4
 LEVELS = 16
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ddlbench.errors import DdlbenchError
 
-MAX_BYTES = 2**30  # of values; more is a damaged header, or not for this
+MAX_BYTES = 2**30  # of values; a header with more is damaged, or the file is too large for this reader
 _UNSIGNED_BYTE = 8
 _KINDS = {1: "labels", 3: "images"}
 

@@ -105,7 +105,7 @@ def read(
 
 
 def _from_folder(folder: Path, file: IdxFile) -> tuple[str, bytes]:
-    """Path and bytes of the file in `folder`, under any of the names that it goes by."""
+    """Path and bytes of the file in `folder`, under any of its usual names."""
     dotted = file.name.replace("-idx", ".idx")
     for name in (file.name, f"{file.name}.gz", dotted, f"{dotted}.gz"):
         try:
@@ -128,7 +128,7 @@ def _fetched(url: str, file: IdxFile) -> tuple[str, bytes]:
 
 
 def _check_pair(arrays: Arrays, names: Mapping[str, str], part: str, shape: Shape) -> None:
-    """Images of the shape asked for, as many labels as images, and labels that are classes."""
+    """Check that the images have the shape, that there is a label for each, and that the labels are classes."""
     images, labels = arrays[f"{part}_images"], arrays[f"{part}_labels"]
     if (*images.shape[1:], 1) != shape:
         found = f"{images.shape[1]}x{images.shape[2]}x1"

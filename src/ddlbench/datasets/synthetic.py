@@ -51,7 +51,7 @@ def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[A
 
 
 def _patterns(random: np.random.Generator, shape: Shape) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """A smooth pattern for each class, [classes, h, w, c], grey levels 64 to 192."""
+    """A smooth pattern for each class, `(classes, height, width, channels)`, grey levels 64 to 192."""
     height, width, channels = shape
     coarse = random.uniform(64, 192, (CLASSES, PATTERN, PATTERN, channels)).astype(np.float32)
     from scipy import ndimage

@@ -1,4 +1,7 @@
-"""Commands that make environments and images, for instance pip. None outlives us, and each has a time limit."""
+"""Commands that make environments and images, for instance pip.
+
+They end with the process that starts them, and each has a time limit.
+"""
 
 import os
 import re
@@ -32,7 +35,7 @@ def run_command(
     on_line: Callable[[str], None] = lambda line: None,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command that is killed when we end.
+    """Run a command, which is killed if this process ends first.
 
     Args:
         command: its argv.

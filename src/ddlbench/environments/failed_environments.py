@@ -1,6 +1,6 @@
 """Environments and images that could not be made: each has a record of the reason, and the next start tries again.
 
-A point that needs such an environment becomes a gap that names the reason; everything else goes on.
+A point that needs such an environment becomes a gap with the reason; all other points are measured.
 """
 
 import json
@@ -89,7 +89,7 @@ def failure_of(stamp: Path) -> str | None:
 
 
 def failures(root: Path = Path()) -> dict[Path, str]:
-    """The environments and images that could not be made.
+    """List the environments and images that could not be made.
 
     Args:
         root: the folder of the repository.
@@ -101,7 +101,7 @@ def failures(root: Path = Path()) -> dict[Path, str]:
     for stamp in sorted(path for pattern in DESCRIPTIONS for path in root.glob(pattern)):
         try:
             content = read_json(stamp)
-        except (OSError, ValueError):  # for instance half written by hand; `create` makes it anew
+        except (OSError, ValueError):  # for instance edited by hand; `create` makes it again
             continue
         if isinstance(content, dict) and "failure" in content:
             found[stamp] = str(content["failure"])

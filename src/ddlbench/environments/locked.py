@@ -29,8 +29,8 @@ def interpreter_for(requirements: Path, what: str) -> str:
     The distribution's own comes first, because images of the same distribution have it too; then ours, then any other.
 
     Args:
-        requirements: the lock file; a line `# python: 3.11` asks for a version. Without this line our interpreter will
-            do.
+        requirements: the lock file; a line `# python: 3.11` names a version. Without this line, `PREFERRED` is taken if
+            it is installed, else our own interpreter.
         what: the environment, for the error.
 
     Returns:

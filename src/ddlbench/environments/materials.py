@@ -77,7 +77,7 @@ def _with_engine(environment: RuntimeEnvironment, runtime: str, engine: Engine) 
 
 
 def description_files(points: Iterable[Point]) -> dict[str, list[Path]]:
-    """The files that describe what workers run in.
+    """List the files that describe what workers run in.
 
     Args:
         points: all of one environment.

@@ -1,7 +1,7 @@
 """A framework that is built from its source: its wheel, made by the recipe (`build.toml`) beside locked requirements.
 
-Wheels are kept in ~/.cache/ddlbench/wheels (XDG_CACHE_HOME), by the hash of all that they are made from, complete or
-not at all. This cache saves time and is never needed.
+Wheels are kept in ~/.cache/ddlbench/wheels (XDG_CACHE_HOME), by the hash of all that they are made from, and only
+complete ones. The cache saves time; nothing depends on it.
 """
 
 import os
@@ -188,7 +188,7 @@ def _source(recipe: Recipe, python: Path, folder: Path, what: str, timeout_s: fl
 
 
 class _Progress:
-    """Reports now and then how far CMake's makefiles are, from their output."""
+    """Reports at intervals how far CMake's makefiles are, from their output."""
 
     def __init__(self, what: str, report: Callable[[str], None]) -> None:
         self._what, self._report, self._reported_s = what, report, monotonic()
