@@ -78,7 +78,7 @@ def bootstrap_argv(suite: str, archive: Path, sources_list: Path) -> list[str]:
     Args:
         suite: for instance `bookworm`.
         archive: the tar file to make.
-        sources_list: the package sources.
+        sources_list: a file with the package sources, as of `sources`.
 
     Returns:
         The words of an `mmdebstrap` command.

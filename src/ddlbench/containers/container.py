@@ -13,7 +13,7 @@ class Needs:
     Attributes:
         readable: absolute paths of folders, which have the same paths inside; our package is always readable.
         writable: the same, for folders that it may write to.
-        variables: environment variables.
+        variables: environment variables inside of the container.
         gpus: whether it needs the GPUs.
     """
 

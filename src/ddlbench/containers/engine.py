@@ -31,8 +31,8 @@ def addresses(variables: Mapping[str, str], uid: int) -> list[str]:
     """List the addresses where an engine may listen.
 
     Args:
-        variables: our environment variables.
-        uid: our user id.
+        variables: our environment variables, with DOCKER_HOST and XDG_RUNTIME_DIR if they are set.
+        uid: our user id, which names the folder of our sockets without XDG_RUNTIME_DIR.
 
     Returns:
         DOCKER_HOST alone if it is set, else Docker's sockets, then Podman's.
@@ -67,7 +67,7 @@ def connect(*wanted: str, answer_within_s: float = TIMEOUT_S) -> Engine:
 
     Args:
         *wanted: addresses to try; none: those of `addresses`.
-        answer_within_s: how long the engine may take for each later request.
+        answer_within_s: how long the engine may take for each later request, in seconds.
 
     Returns:
         A client that is connected to the engine.

@@ -52,7 +52,7 @@ def describe(runtime: str, *, patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str
 
     Args:
         runtime: `docker` or `apptainer`.
-        patience_s: how long it may take to answer.
+        patience_s: how long it may take to answer, in seconds.
 
     Returns:
         The content of an `Engine` (`environments.runtime_environment`).

@@ -37,7 +37,7 @@ def prepare(
     Args:
         name: of the data set.
         settings: its entry in the configuration (folder or url; digits and synthetic need none).
-        output: the file.
+        output: where the .npz goes.
         image_shape: height, width, channels.
         seed: of made-up images (synthetic).
 

@@ -56,11 +56,11 @@ def load(path: Path | str) -> Arrays:
 def check(path: Path | str, sha256: str) -> None:
     """Check that a file is as it was when it was made.
 
-    A file that is not is renamed to `<name>.set-aside`, so that nothing uses it and the next start makes it again.
+    A file that has changed is renamed to `<name>.set-aside`, so that nothing uses it and the next start makes it again.
 
     Args:
-        path: of the file.
-        sha256: that it had.
+        path: where the .npz is.
+        sha256: the checksum that it had.
 
     Raises:
         DdlbenchError: the file is missing, or does not match.

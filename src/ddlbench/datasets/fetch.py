@@ -46,8 +46,8 @@ def fetch(
         url: its address: https, or http on this machine itself.
         expected: its name in messages, checksum and size.
         advice: what else somebody can do; the last words of an error.
-        silence_s: the longest pause.
-        total_s: the longest time of the transfer.
+        silence_s: the longest pause between two parts of the answer, in seconds.
+        total_s: the longest time of the transfer, in seconds.
 
     Returns:
         The bytes of the file, whose checksum is the expected one.

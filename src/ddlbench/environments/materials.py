@@ -93,7 +93,7 @@ def files_of(environment: str, runtime: str) -> list[Path]:
     """List the files that describe an environment in a runtime.
 
     Args:
-        environment: its name.
+        environment: its name, for instance `mxnet`.
         runtime: where workers run: `bare`, `docker` or `apptainer`.
 
     Returns:

@@ -37,7 +37,7 @@ class Recipe:
     Attributes:
         name: the package.
         version: of the package.
-        sha256: of the source.
+        sha256: the checksum of the source's archive.
         variables: environment variables of the build.
         tools: what the machine must have: command or file -> its Debian package.
         cpu_flags: extensions that the built code uses if the CPU has them.
