@@ -7,11 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 _PATIENCE_S = 10.0  # everything answers within two seconds, unless the machine is busy
-_SHARE_OF_A_PROGRAM = 0.9  # of the patience: a program ends before the doctor gives up
+_SHARE_OF_A_PROGRAM = 0.9  # of the patience; a program must end before the command's own time limit
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser's sub-commands.
+
+    Args:
+        commands: the sub-commands of `ddlbench`, to which `doctor` is added.
+    """
     parser = commands.add_parser(
         "doctor", help="show what this machine has, which figures can be made with it, and why not the others"
     )
@@ -41,7 +45,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    """Return 0 if every figure asked for (else every default figure) can be made without gaps, else 1."""
+    """Return 0 if all named figures (by default the default ones) can be made without gaps, else 1."""
     from ddlbench.doctor.answers import findings
     from ddlbench.doctor.judgement import verdict
     from ddlbench.doctor.questions import questions

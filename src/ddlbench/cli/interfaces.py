@@ -9,7 +9,11 @@ from ddlbench.errors import DdlbenchError
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser's sub-commands.
+
+    Args:
+        commands: the sub-commands of `ddlbench`, to which `interfaces` is added.
+    """
     parser = commands.add_parser(
         "interfaces", help="list the network interfaces, and what each fabric and transport would use"
     )

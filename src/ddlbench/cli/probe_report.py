@@ -68,8 +68,11 @@ def report(
 def must_be_writable(output: Path | None) -> None:
     """Check, before anything is measured, that the files of `--output` can be written.
 
+    Args:
+        output: the path of these files without their suffixes; None: none are wanted.
+
     Raises:
-        ConfigError: they cannot; says why.
+        ConfigError: they cannot; with the reason.
     """
     if output is None:
         return

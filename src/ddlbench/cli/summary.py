@@ -19,7 +19,11 @@ Row = dict[str, str]
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser's sub-commands.
+
+    Args:
+        commands: the sub-commands of `ddlbench`, to which `summary` is added.
+    """
     parser = commands.add_parser(
         "summary", help="figures, headline numbers, what could not be measured, what next"
     )
@@ -51,7 +55,7 @@ def _headline(rows: Sequence[Row], figure: Mapping[str, Any], most: int = 4) -> 
 
     Example: `training_time_s at bandwidth_mbit 400 and 2000: mlp 66.1 [64.9, 67.0] and 35.2 [34.8, 35.9]; conv1 ...`.
     """
-    if figure.get("kind") == "telemetry":  # the load of a node at one moment is no headline
+    if figure.get("kind") == "telemetry":  # the load of a node at one moment is not a headline
         return ""
     x, y = str(figure.get("x")), str(figure.get("y"))
     if rows and y not in rows[0]:
@@ -83,7 +87,7 @@ def _interval(row: Row | None, metric: str) -> str:
 
 
 def _unresolved(rows: Iterable[Row]) -> Iterator[str]:
-    """Name the points whose interval is wider than asked for, by study."""
+    """Name the points whose interval is wider than the stop rule allows, by study."""
     points: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.get("resolved") == "False":

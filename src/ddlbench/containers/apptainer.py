@@ -16,7 +16,7 @@ _OF_THE_PROGRAM = ("PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR")
 def apptainer_argv(
     program: str, image: str, command: Sequence[str], needs: Needs, *, namespace: str | None
 ) -> list[str]:
-    """The argv of a container that runs a command.
+    """Make the argv of a container that runs a command.
 
     Args:
         program: the path of `apptainer` or `singularity`.
@@ -24,6 +24,9 @@ def apptainer_argv(
         command: the argv inside.
         needs: what the container gets of the machine.
         namespace: the path of the host's network namespace; None: ours.
+
+    Returns:
+        The words to execute; they begin with `nsenter` if a namespace is given.
     """
     return [
         *(("nsenter", f"--net={namespace}", "--") if namespace else ()),
@@ -38,12 +41,15 @@ def apptainer_argv(
 def program_environment(
     program: str, inherited: Mapping[str, str], variables: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment variables of the program.
+    """Make the environment variables of the program.
 
     Args:
         program: the path of `apptainer` or `singularity`.
         inherited: our own variables, of which a few are kept.
         variables: those for inside the container; the program takes them under names with a prefix.
+
+    Returns:
+        The kept variables, and those for inside under names like `APPTAINERENV_NAME`.
     """
     prefix = f"{Path(program).name.upper()}ENV_"
     kept = {name: value for name, value in inherited.items() if name in _OF_THE_PROGRAM}

@@ -73,12 +73,15 @@ def make_base(base: str, folder: Path, *, report: Report) -> dict[str, Any]:
 
 
 def bootstrap_argv(suite: str, archive: Path, sources_list: Path) -> list[str]:
-    """The argv that makes the files of an image from a suite's packages.
+    """Make the argv that creates the files of an image from a suite's packages.
 
     Args:
         suite: for instance `bookworm`.
         archive: the tar file to make.
-        sources_list: the package sources.
+        sources_list: a file with the package sources, as of `sources`.
+
+    Returns:
+        The words of an `mmdebstrap` command.
     """
     return [
         "mmdebstrap",
@@ -92,12 +95,15 @@ def bootstrap_argv(suite: str, archive: Path, sources_list: Path) -> list[str]:
 
 
 def sources(suite: str, indexes: str) -> list[str]:
-    """The package sources of a suite and its updates that this machine uses, as lines of a sources.list.
+    """List the package sources of a suite and its updates that this machine uses.
 
     Args:
         suite: for instance `bookworm`.
         indexes: apt's indexes; in each line repository, codename, component and origin. Only Debian's and Ubuntu's are
             taken.
+
+    Returns:
+        Lines of a sources.list, each once, in the order of the indexes; empty if no index fits.
     """
     lines = []
     for uri, codename, component, *origin in (line.split() for line in indexes.splitlines() if line.strip()):
@@ -168,12 +174,12 @@ class _Chosen:
         return image
 
     def _scratch(self) -> dict[str, str]:
-        """Root makes the files in our folder, which is cleared after a crash; other users need a public folder."""
+        """For root, put temporary files into our folder, which is cleared after a crash; others need a public one."""
         return {"TMPDIR": str(self._folder.resolve())} if os.geteuid() == 0 else {}
 
 
 def _indexes() -> str:
-    """The package indexes that apt uses here, each as a line: repository, codename, component, origin."""
+    """List the package indexes of apt on this machine, one a line: repository, codename, component, origin."""
     command = [
         "apt-get",
         "indextargets",

@@ -13,7 +13,7 @@ class Needs:
     Attributes:
         readable: absolute paths of folders, which have the same paths inside; our package is always readable.
         writable: the same, for folders that it may write to.
-        variables: environment variables.
+        variables: environment variables inside of the container.
         gpus: whether it needs the GPUs.
     """
 
@@ -30,6 +30,13 @@ class Needs:
 
 
 def variables_inside(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables of workers, without those that name folders of the machine."""
+    """Leave out the environment variables that name folders of the machine.
+
+    Args:
+        variables: those of workers outside of a container.
+
+    Returns:
+        The others: {name: value}.
+    """
     of_the_machine = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
     return {name: value for name, value in variables.items() if name not in of_the_machine}

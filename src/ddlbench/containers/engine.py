@@ -28,11 +28,14 @@ FAILURES = (DockerException, RequestException, OSError)
 
 
 def addresses(variables: Mapping[str, str], uid: int) -> list[str]:
-    """The addresses where an engine may listen: DOCKER_HOST alone if it is set, else Docker's sockets, then Podman's.
+    """List the addresses where an engine may listen.
 
     Args:
-        variables: our environment variables.
-        uid: our user id.
+        variables: our environment variables, with DOCKER_HOST and XDG_RUNTIME_DIR if they are set.
+        uid: our user id, which names the folder of our sockets without XDG_RUNTIME_DIR.
+
+    Returns:
+        DOCKER_HOST alone if it is set, else Docker's sockets, then Podman's.
     """
     if address := variables.get("DOCKER_HOST"):
         return [address]
@@ -64,7 +67,10 @@ def connect(*wanted: str, answer_within_s: float = TIMEOUT_S) -> Engine:
 
     Args:
         *wanted: addresses to try; none: those of `addresses`.
-        answer_within_s: how long the engine may take for each later request.
+        answer_within_s: how long the engine may take for each later request, in seconds.
+
+    Returns:
+        A client that is connected to the engine.
 
     Raises:
         DdlbenchError: none answers; with the reason for each address, and how to get an engine.
@@ -85,7 +91,7 @@ def connect(*wanted: str, answer_within_s: float = TIMEOUT_S) -> Engine:
 
 
 def _exists(socket: Path) -> bool:
-    """Whether there is such a socket; one in a folder that this user may not read counts as there."""
+    """Check whether a socket exists; one in a folder that this user may not read counts as existing."""
     try:
         return socket.exists()
     except PermissionError:
@@ -96,14 +102,22 @@ def _answering(address: str, answer_within_s: float) -> Engine:
     """Connect to the engine at an address. It must answer soon; later answers may take longer."""
     variables = {**os.environ, "DOCKER_HOST": address}
     reached_within_s = min(_REACHED_WITHIN_S, math.ceil(answer_within_s))
-    docker.from_env(timeout=reached_within_s, environment=variables).close()  # asks for the engine's version
+    docker.from_env(timeout=reached_within_s, environment=variables).close()  # gets the engine's version
     engine = Engine(timeout=math.ceil(answer_within_s), **kwargs_from_env(environment=variables))
     engine.address = address
     return engine
 
 
 def image_id(client: docker.DockerClient, image: str) -> str | None:
-    """The id of an image, by its name or id; None if the engine does not have it."""
+    """Find the id of an image.
+
+    Args:
+        client: the engine.
+        image: its name or id.
+
+    Returns:
+        The id; None if the engine does not have the image.
+    """
     try:
         return str(client.images.get(image).id)
     except ImageNotFound:
@@ -117,6 +131,9 @@ def json_output(client: docker.DockerClient, image: str, command: Sequence[str])
         client: the engine.
         image: the image of the container.
         command: the argv inside.
+
+    Returns:
+        The decoded JSON of its standard output.
 
     Raises:
         DdlbenchError: the command failed; with what it printed.

@@ -52,7 +52,7 @@ def describe(runtime: str, *, patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str
 
     Args:
         runtime: `docker` or `apptainer`.
-        patience_s: how long it may take to answer.
+        patience_s: how long it may take to answer, in seconds.
 
     Returns:
         The content of an `Engine` (`environments.runtime_environment`).
@@ -106,7 +106,7 @@ def _check_image(docker: RuntimeEnvironment) -> None:
 
 
 def remove_abandoned_containers() -> list[str]:
-    """Remove the containers that a daemon's death has left behind, if a container engine answers.
+    """Remove the containers that remain after a daemon was killed, if a container engine answers.
 
     Returns:
         The ids of those that were removed.
@@ -126,7 +126,14 @@ def _prune(client: Any) -> list[str]:
 
 
 def why_no_bridge() -> str | None:
-    """Why Docker's own bridge cannot be measured here; None if it can."""
+    """Find out why Docker's own bridge cannot be measured on this machine.
+
+    Returns:
+        The reason; None if it can be measured.
+
+    Raises:
+        DdlbenchError: no container engine answers.
+    """
     from ddlbench.containers import engine
 
     with closing(engine.connect()) as client:

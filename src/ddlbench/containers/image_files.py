@@ -1,4 +1,4 @@
-"""The files that describe images: each is written when its image is complete, or with why it could not be made.
+"""The files that describe images: each is written when its image is complete, or states why that could not be made.
 
 An image is in a container engine, where Snakemake does not see it. So each start checks that what is described exists.
 """
@@ -74,7 +74,14 @@ def _report(log: Path, text: str) -> None:
 
 
 def has_vanished(stamp: Path) -> bool:
-    """Whether the image that `stamp` describes is not there any more, or is damaged; says so on standard error."""
+    """Check whether a described image is missing or damaged; if so, print the reason on standard error.
+
+    Args:
+        stamp: the file that describes the image, for instance docker.json.
+
+    Returns:
+        True if it is missing or damaged. False if it is there, or if no container engine answers.
+    """
     described = read_json(stamp)
     if why := _why_vanished(described):
         print(why, file=sys.stderr)
@@ -91,7 +98,7 @@ def _why_vanished(described: Mapping[str, Any]) -> str | None:
         return None
     try:
         client = engine.connect()
-    except DdlbenchError:  # who needs an image is told so
+    except DdlbenchError:  # a rule that needs the image reports the missing engine
         return None
     if is_there(described["image_id"], client):
         return None

@@ -26,7 +26,19 @@ def podman_argv(
     run: str,
     shared_memory_bytes: int,
 ) -> list[str]:
-    """The argv of a container; it must be run in a sandbox. The arguments are those of `docker_argv`."""
+    """Make the argv of a container; it must be run in a sandbox.
+
+    Args:
+        image: as of `docker_argv`.
+        command: as of `docker_argv`.
+        needs: as of `docker_argv`.
+        joined: as of `docker_argv`.
+        run: as of `docker_argv`.
+        shared_memory_bytes: as of `docker_argv`.
+
+    Returns:
+        The words to execute; they uncover the outer /proc before Podman's client starts.
+    """
     return [
         *(*_WITH_OUTER_PROC, "podman", "--remote"),
         *run_arguments(
@@ -44,7 +56,7 @@ def podman_argv(
 
 
 def user_namespace(environments: Mapping[str, RuntimeEnvironment]) -> tuple[str, ...]:
-    """The beginning of an argv that starts a command in the user namespace that the workers' engine needs.
+    """Make the words that start a command in the user namespace that the workers' engine needs.
 
     Args:
         environments: what workers run in, by runtime.

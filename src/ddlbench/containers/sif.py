@@ -104,7 +104,14 @@ def check_sif(sif: Path, sha256: str) -> None:
 
 
 def is_untouched(image: Mapping[str, Any]) -> bool:
-    """Whether a SIF has the size and modification time of its description; if not, its checksum must be compared."""
+    """Check whether a SIF has the size and modification time of its description.
+
+    Args:
+        image: the description, as of `make_sif`.
+
+    Returns:
+        True if both are the same. False if one differs (then the checksum must be compared) or the file is missing.
+    """
     try:
         now = Path(image["sif"]).stat()
     except FileNotFoundError:
@@ -113,7 +120,10 @@ def is_untouched(image: Mapping[str, Any]) -> bool:
 
 
 def apptainer() -> str:
-    """The path of Apptainer's or Singularity's program.
+    """Find Apptainer's or Singularity's program.
+
+    Returns:
+        Its path; Apptainer's if both are there.
 
     Raises:
         DdlbenchError: there is none; with how to get it.
@@ -124,9 +134,16 @@ def apptainer() -> str:
 
 
 def apptainer_variables(inherited: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The environment variables of an `apptainer build`, which keeps nothing outside of `folder`.
+    """Make the environment variables of an `apptainer build`.
 
     CAP_SYS_RESOURCE is dropped. A container's root may lack it, and Apptainer would fail when it tries to pass it on.
+
+    Args:
+        inherited: our own variables, all of which are kept.
+        folder: where its temporary files and its cache go; it keeps nothing elsewhere.
+
+    Returns:
+        The variables, under Apptainer's and Singularity's names.
     """
     own = {"APPTAINER_TMPDIR": str(folder), "APPTAINER_CACHEDIR": str(folder / "cache")}
     as_singularity = {name.replace("APPTAINER", "SINGULARITY"): value for name, value in own.items()}
@@ -134,13 +151,32 @@ def apptainer_variables(inherited: Mapping[str, str], folder: Path) -> dict[str,
 
 
 def sif_argv(program: str, sif: Path, archive: Path, *, compression: str = COMPRESSION) -> list[str]:
-    """The argv that makes a SIF from an image that an engine has saved as an archive."""
+    """Make the argv that creates a SIF from an image that an engine has saved as an archive.
+
+    Args:
+        program: the path of `apptainer` or `singularity`.
+        sif: the file to make; an older one is replaced.
+        archive: the tar file that the engine has saved.
+        compression: options of mksquashfs; empty: its defaults.
+
+    Returns:
+        The words to execute.
+    """
     packing = ["--mksquashfs-args", compression] if compression else []
     return [program, "build", "--force", *packing, str(sif), f"docker-archive:{archive}"]
 
 
 def isolated_argv(program: str, image: Path, command: list[str]) -> list[str]:
-    """The argv that runs a command in a SIF or in the folder of its files; the command sees nothing of this machine."""
+    """Make the argv that runs a command in an image; the command sees nothing of this machine.
+
+    Args:
+        program: the path of `apptainer` or `singularity`.
+        image: a SIF, or the folder of its unpacked files.
+        command: the argv inside.
+
+    Returns:
+        The words to execute.
+    """
     return [program, "exec", "--containall", "--cleanenv", str(image), *command]
 
 

@@ -16,12 +16,24 @@ _TIMEOUT_S = 1800.0
 
 
 def can_mount() -> bool:
-    """Whether this user may mount a SIF: root may, other users need FUSE."""
+    """Check whether this user may mount a SIF.
+
+    Returns:
+        True for root, and for other users who may use FUSE.
+    """
     return os.geteuid() == 0 or os.access("/dev/fuse", os.R_OK | os.W_OK)
 
 
 def unpacked_folder(sif: Path, sha256: str) -> Path:
-    """The folder of the unpacked files of a SIF with this checksum."""
+    """Name the folder of a SIF's unpacked files.
+
+    Args:
+        sif: the file.
+        sha256: its checksum, of which the name has the first 12 digits.
+
+    Returns:
+        The folder beside the SIF, whether it exists or not.
+    """
     return sif.with_name(f"{sif.stem}-{sha256[:12]}")
 
 
@@ -67,6 +79,10 @@ def unpack_into(sif: Path, folder: Path, program: str) -> Path:
 
 
 def remove_unpacked(sif: Path) -> None:
-    """Remove all unpacked files of SIFs of this name, and what a killed process had begun to unpack."""
+    """Remove all unpacked files of SIFs of this name, and what a killed process had begun to unpack.
+
+    Args:
+        sif: the file; it stays.
+    """
     for tree in sif.parent.glob(f"{sif.stem}-*"):
         shutil.rmtree(tree)

@@ -21,6 +21,10 @@ CLASSES = 10
 def write(path: Path | str, arrays: Arrays) -> str:
     """Write arrays to a file, whole or not at all; equal arrays give equal bytes.
 
+    Args:
+        path: where the .npz goes.
+        arrays: what it holds: {name: array}, in this order.
+
     Returns:
         The file's sha256.
     """
@@ -37,7 +41,14 @@ def write(path: Path | str, arrays: Arrays) -> str:
 
 
 def load(path: Path | str) -> Arrays:
-    """Read the arrays of a file. Nothing is unpickled."""
+    """Read the arrays of a file. Nothing is unpickled.
+
+    Args:
+        path: a .npz, as `write` makes it.
+
+    Returns:
+        The arrays: {name: array}.
+    """
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
@@ -45,11 +56,11 @@ def load(path: Path | str) -> Arrays:
 def check(path: Path | str, sha256: str) -> None:
     """Check that a file is as it was when it was made.
 
-    A file that is not is renamed to `<name>.set-aside`, so that nothing uses it and the next start makes it again.
+    A file that has changed is renamed to `<name>.set-aside`, so that nothing uses it and the next start makes it again.
 
     Args:
-        path: of the file.
-        sha256: that it had.
+        path: where the .npz is.
+        sha256: the checksum that it had.
 
     Raises:
         DdlbenchError: the file is missing, or does not match.
@@ -69,5 +80,12 @@ def check(path: Path | str, sha256: str) -> None:
 
 
 def shape_words(shape: Shape) -> str:
-    """Write a shape as `28x28x1`: height x width x channels."""
+    """Write a shape in words.
+
+    Args:
+        shape: height, width, channels.
+
+    Returns:
+        The numbers with `x` between them, for instance `28x28x1`.
+    """
     return "x".join(map(str, shape))

@@ -57,11 +57,23 @@ PUBLISHED = Archive(
 def read(
     settings: Mapping[str, str | None], shape: Shape, seed: int, archive: Archive = PUBLISHED
 ) -> tuple[Arrays, dict[str, Any]]:
-    """The images as 32x32x3, whatever the shape that will be made of them.
+    """Read CIFAR-10 from a folder or fetch it.
 
-    They come from `settings["folder"]`, the six files or the archive in it, or without one from `settings["url"]`.
-    Files of a folder may be others than CIFAR-10's (a part of it): then `known` is False in the facts.
-    A fetched archive must have the known checksum.
+    A fetched archive must have the known checksum. Files of a folder may be others than CIFAR-10's (a part of it).
+
+    Args:
+        settings: `folder`, with the six files or the archive; without it `url`, the archive's address.
+        shape: height, width and channels that the model takes, one of `SHAPES`.
+        seed: not used; all readers of data sets take the same arguments.
+        archive: the checksums and size of the published archive.
+
+    Returns:
+        The arrays: images (uint8, `(images, 32, 32, 3)` whatever the shape) and labels (uint8, `(images,)`, 0 to 9) of
+        both parts. Then the facts: source, known (whether all files have the published checksums), files
+        ({name: sha256}).
+
+    Raises:
+        DdlbenchError: the shape is another, there is neither folder nor url, or the files are missing or damaged.
     """
     if shape not in SHAPES:
         known = " or ".join(map(shape_words, SHAPES))
@@ -83,7 +95,7 @@ def read(
 
 
 def _records(contents: Mapping[str, bytes], names: list[str], part: str) -> Arrays:
-    """Images [n, h, w, c] and labels of some of the files, one after another."""
+    """Images `(images, height, width, channels)` and labels of some of the files, one after another."""
     for name in names:
         size = len(contents[name])
         if not size or size % RECORD_BYTES:
@@ -126,7 +138,7 @@ def _fetched(url: str, archive: Archive) -> bytes:
 
 
 class _Bounded(io.RawIOBase):
-    """What an archive unpacks to, read in pieces of a bounded size: a header may announce gigabytes."""
+    """The unpacked content of an archive, read in pieces of a limited size, because a header may announce gigabytes."""
 
     def __init__(self, unpacking: gzip.GzipFile) -> None:
         self._unpacking = unpacking
@@ -152,7 +164,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _unpacked(data: bytes, where: str, archive: Archive) -> dict[str, bytes]:
-    """The six files in an archive, in memory: nothing of it is written, and no larger file is unpacked."""
+    """Read the six files of an archive into memory; nothing is written, and no larger file is unpacked."""
     found: dict[str, bytes] = {}
     try:
         with (

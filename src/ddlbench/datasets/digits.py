@@ -14,13 +14,25 @@ from ddlbench.errors import DdlbenchError
 
 SHAPE: Shape = (28, 28, 1)
 TEST_IMAGES = 360  # of 1,797; 1,437 are left for training
-SPLIT_SEED = 1  # the same split in every study, whatever is drawn from the measurements' seed
+SPLIT_SEED = 1  # the split is the same in all studies and does not depend on the measurements' seed
 ENLARGED = 3  # 8x8 becomes 24x24, in a frame of 2, much as MNIST's 20x20 digits lie in a frame of 4
 LEVELS = 16
 
 
 def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
-    """Read the digits: enlarged to 24x24 (bilinear), framed to 28x28, values 0 to 255; split 1,437 to 360, stratified.
+    """Read the digits of scikit-learn.
+
+    They are enlarged to 24x24 (bilinear) and framed to 28x28. The split is stratified: 1,437 images for training, 360
+    for tests.
+
+    Args:
+        settings: not used; all readers of data sets take the same arguments.
+        shape: height, width, channels; only 28x28x1.
+        seed: not used; the split has a seed of its own.
+
+    Returns:
+        The arrays: images (uint8, `(images, 28, 28, 1)`, 0 to 255) and labels (uint8, `(images,)`, 0 to 9) of both
+        parts. Then the facts: source, known (True), files (none).
 
     Raises:
         DdlbenchError: another shape is wanted.

@@ -1,6 +1,6 @@
-"""Fetching a file over https, or not at all: within a time and size, never out of https, and with the known checksum.
+"""Fetching a file, only over https, within a time and size, and with the known checksum.
 
-Pooch transfers it (https://www.fatiando.org/pooch); what it does not bound is bounded here.
+Pooch transfers it (https://www.fatiando.org/pooch); this module adds the limits that Pooch does not have.
 """
 
 import io
@@ -40,14 +40,17 @@ class Expected:
 def fetch(
     url: str, expected: Expected, *, advice: str, silence_s: float = SILENCE_S, total_s: float = TOTAL_S
 ) -> bytes:
-    """The file at an address. If it takes longer than some seconds, lines on stderr say how far it is.
+    """Fetch a file. If it takes longer than some seconds, lines on stderr say how far it is.
 
     Args:
         url: its address: https, or http on this machine itself.
-        expected: the file.
+        expected: its name in messages, checksum and size.
         advice: what else somebody can do; the last words of an error.
-        silence_s: the longest pause.
-        total_s: the longest time of the transfer.
+        silence_s: the longest pause between two parts of the answer, in seconds.
+        total_s: the longest time of the transfer, in seconds.
+
+    Returns:
+        The bytes of the file, whose checksum is the expected one.
 
     Raises:
         DdlbenchError: there is no answer, it takes too long, is too large, or is another file.
@@ -64,7 +67,7 @@ def fetch(
 
 
 class _Body(io.BytesIO):
-    """What arrives, at most `most_bytes` of it."""
+    """The received content, at most `most_bytes` of it."""
 
     def __init__(self, url: str, most_bytes: int) -> None:
         super().__init__()
@@ -82,7 +85,7 @@ class _Body(io.BytesIO):
 
 
 class _Deadline:
-    """Stops a transfer after some time: a server that sends a byte now and then is never silent."""
+    """Stops a transfer after some time; a server that sends single bytes would never reach the limit of a pause."""
 
     def __init__(self, seconds: float) -> None:
         self._timer = Timer(seconds, self._stop)
@@ -90,7 +93,7 @@ class _Deadline:
         self.has_passed = False
 
     def applies_to(self, response: "Response", **_: Any) -> None:
-        """Let a response be stopped, and refuse one that leads out of https."""
+        """Keep a response, so that it can be stopped; refuse a redirection to another scheme than https."""
         if response.is_redirect:
             _require_https(urljoin(response.url, response.headers["location"]))
         self._response = response
@@ -100,7 +103,7 @@ class _Deadline:
     def _stop(self) -> None:
         self.has_passed = True
         if self._response is not None:
-            with suppress(ValueError, RuntimeError, OSError):  # it has just ended
+            with suppress(ValueError, RuntimeError, OSError):  # the transfer has just ended
                 self._response.raw.shutdown()
 
     @contextmanager
@@ -144,7 +147,7 @@ def _transferred(url: str, most_bytes: int, silence_s: float, total_s: float) ->
 
 
 def _reason(error: BaseException) -> str:
-    """What is at the bottom of a library's error, as the end of a message."""
+    """Describe the first cause of a library's error, as the end of a message."""
     from urllib3.exceptions import IncompleteRead
 
     while below := error.__cause__ or error.__context__:
@@ -155,7 +158,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _certificates() -> str | bool:
-    """The authorities that this machine trusts (or SSL_CERT_FILE names); True if it has none: those of `certifi`."""
+    """The authorities that this machine trusts (or SSL_CERT_FILE names); True, if it has none, means `certifi`."""
     known = ssl.get_default_verify_paths()
     return known.cafile or known.capath or True
 

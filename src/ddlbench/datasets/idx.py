@@ -16,16 +16,24 @@ from numpy.typing import NDArray
 
 from ddlbench.errors import DdlbenchError
 
-MAX_BYTES = 2**30  # of values; more is a damaged header, or not for this
+MAX_BYTES = 2**30  # of values; a header with more is damaged, or the file is too large for this reader
 _UNSIGNED_BYTE = 8
 _KINDS = {1: "labels", 3: "images"}
 
 
 def parse(data: bytes, name: str, dimensions: int) -> NDArray[np.uint8]:
-    """The array in `data`, plain or gzip-compressed (told by its first bytes).
+    """Read the array of an IDX file, with no more memory than its header says.
 
-    dimensions: 1 for labels, 3 for images. Never more memory than the header says.
-    Raises DdlbenchError that names the file, what was expected and what was found.
+    Args:
+        data: the content of the file, plain or gzip-compressed; its first bytes show which.
+        name: of the file, for errors.
+        dimensions: how many the array must have: 1 for labels, 3 for images.
+
+    Returns:
+        The array: labels `(images,)`, or images `(images, height, width)`.
+
+    Raises:
+        DdlbenchError: the file is of another kind, truncated or damaged; with what was expected and what was found.
     """
     stream: BinaryIO = io.BytesIO(data)
     if data[:2] == b"\x1f\x8b":

@@ -21,12 +21,22 @@ FOLDERS = {"train": "train", "test": "val"}
 
 
 def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
-    """Make the index of `settings["folder"]`: its path, class names in order, and each part's paths, sizes and labels.
+    """Make the index of a folder of images.
 
     Equal names and sizes at the same place give equal bytes. A worker refuses an image that has another size later.
 
+    Args:
+        settings: `folder`, with the folders train and val, each with a folder of images for each class.
+        shape: height, width, channels; only 224x224x3.
+        seed: not used; all readers of data sets take the same arguments.
+
+    Returns:
+        The arrays: folder (its absolute path), classes (names in order), and of both parts images (paths in the
+        folder), sizes (int64, bytes) and labels (int64, positions in classes), each `(images,)`. Then the facts:
+        source, known (False), files (none).
+
     Raises:
-        DdlbenchError: there is no folder, or its content is not as expected.
+        DdlbenchError: there is no folder, its content is not as expected, or another shape is wanted.
     """
     if shape != SHAPE:
         raise DdlbenchError(f"the data set imagenet has images of 224x224x3, not {shape_words(shape)}")

@@ -59,10 +59,24 @@ FILES: Mapping[str, IdxFile] = {  # as published at yann.lecun.com/exdb/mnist; t
 def read(
     settings: Mapping[str, str | None], shape: Shape, seed: int, files: Mapping[str, IdxFile] = FILES
 ) -> tuple[Arrays, dict[str, Any]]:
-    """The four arrays of `settings["folder"]`, or without one of `settings["url"]`.
+    """Read MNIST from a folder or fetch it.
 
-    Files of a folder may be others than MNIST's (Fashion-MNIST, a part of it): then `known` is False in the facts.
-    Fetched files must have the known checksums.
+    Fetched files must have the known checksums. Files of a folder may be others than MNIST's (Fashion-MNIST, a part
+    of it).
+
+    Args:
+        settings: `folder`, with the four IDX files; without it `url`, the address below which they are.
+        shape: height, width and channels that the images must have.
+        seed: not used; all readers of data sets take the same arguments.
+        files: the names, dimensions and checksums of the four files, by array.
+
+    Returns:
+        The arrays: images (uint8, `(images, height, width, channels)`) and labels (uint8, `(images,)`, 0 to 9) of both
+        parts. Then the facts: source, known (whether all files have the published checksums), files ({name: sha256}).
+
+    Raises:
+        DdlbenchError: there is neither folder nor url, or files are missing, damaged, of another shape, or do not fit
+            together.
     """
     folder, url = settings.get("folder"), settings.get("url")
     if folder:
@@ -91,7 +105,7 @@ def read(
 
 
 def _from_folder(folder: Path, file: IdxFile) -> tuple[str, bytes]:
-    """Path and bytes of the file in `folder`, under any of the names that it goes by."""
+    """Path and bytes of the file in `folder`, under any of its usual names."""
     dotted = file.name.replace("-idx", ".idx")
     for name in (file.name, f"{file.name}.gz", dotted, f"{dotted}.gz"):
         try:
@@ -114,7 +128,7 @@ def _fetched(url: str, file: IdxFile) -> tuple[str, bytes]:
 
 
 def _check_pair(arrays: Arrays, names: Mapping[str, str], part: str, shape: Shape) -> None:
-    """Images of the shape asked for, as many labels as images, and labels that are classes."""
+    """Check that the images have the shape, that there is a label for each, and that the labels are classes."""
     images, labels = arrays[f"{part}_images"], arrays[f"{part}_labels"]
     if (*images.shape[1:], 1) != shape:
         found = f"{images.shape[1]}x{images.shape[2]}x1"

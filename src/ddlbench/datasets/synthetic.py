@@ -16,7 +16,20 @@ NOISE = 40.0  # grey levels
 
 
 def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
-    """Make images: each is the pattern of its class with noise. All classes have the same number, in random order."""
+    """Make images: each is the pattern of its class with noise. All classes have the same number, in random order.
+
+    Args:
+        settings: not used; all readers of data sets take the same arguments.
+        shape: height, width, channels, each at least 1.
+        seed: of the patterns, the order and the noise.
+
+    Returns:
+        The arrays: images (uint8, `(images, height, width, channels)`) and labels (uint8, `(images,)`, 0 to 9) of both
+        parts. Large shapes get fewer images. Then the facts: source, known (True), files (none).
+
+    Raises:
+        DdlbenchError: a number of the shape is less than 1.
+    """
     if min(shape) < 1:
         raise DdlbenchError(
             f"{shape_words(shape)} is not a shape of images (height, width, channels, each at least 1)"
@@ -38,7 +51,7 @@ def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[A
 
 
 def _patterns(random: np.random.Generator, shape: Shape) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """A smooth pattern for each class, [classes, h, w, c], grey levels 64 to 192."""
+    """A smooth pattern for each class, `(classes, height, width, channels)`, grey levels 64 to 192."""
     height, width, channels = shape
     coarse = random.uniform(64, 192, (CLASSES, PATTERN, PATTERN, channels)).astype(np.float32)
     from scipy import ndimage

@@ -1,4 +1,7 @@
-"""Commands that make environments and images, for instance pip. None outlives us, and each has a time limit."""
+"""Commands that make environments and images, for instance pip.
+
+They end with the process that starts them, and each has a time limit.
+"""
 
 import os
 import re
@@ -32,7 +35,7 @@ def run_command(
     on_line: Callable[[str], None] = lambda line: None,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command that is killed when we end.
+    """Run a command, which is killed if this process ends first.
 
     Args:
         command: its argv.
@@ -85,9 +88,16 @@ def run_command(
 
 
 def in_process_namespace(command: Sequence[str]) -> list[str]:
-    """The argv of a command in a process namespace of its own: when it ends, all processes that it started end too.
+    """Make the argv of a command in a process namespace of its own.
 
-    Only root may make such a namespace; for other users the argv stays as it is.
+    When the command ends, all processes that it started end too. Only root may make such a namespace; for other users
+    the argv stays as it is.
+
+    Args:
+        command: the argv to run.
+
+    Returns:
+        The words to execute.
     """
     if os.geteuid() != 0:
         return list(command)
@@ -95,12 +105,15 @@ def in_process_namespace(command: Sequence[str]) -> list[str]:
 
 
 def pip(python: Path | str, command: str, *arguments: str) -> list[str]:
-    """The argv of our own pip, run by another interpreter, whose environment needs no pip.
+    """Make the argv of our own pip, run by another interpreter, whose environment needs no pip.
 
     Args:
         python: the interpreter, for whose environment pip works.
         command: `install`, `download`, `wheel`, ...
         *arguments: of the command.
+
+    Returns:
+        The words to execute.
 
     Raises:
         DdlbenchError: our own environment has no pip, or an old one.

@@ -1,7 +1,7 @@
-"""A framework's virtual environment, made from locked requirements. It is complete or does not count.
+"""A framework's virtual environment, made from locked requirements. An incomplete one is never used.
 
 A virtual environment cannot be moved, so it is built in its place. `environment.json` is written last and marks it as
-complete. Without this file, whatever is there is removed and made anew.
+complete. Without this file, the folder is removed and made again.
 """
 
 import json
@@ -113,7 +113,13 @@ def create(
 
 
 def packages(python: Path | str) -> dict[str, str]:
-    """The packages that are installed for an interpreter: {name: version}.
+    """List the packages that are installed for an interpreter.
+
+    Args:
+        python: the path of the interpreter.
+
+    Returns:
+        The versions by name: {name: version}.
 
     Raises:
         DdlbenchError: the interpreter does not work.

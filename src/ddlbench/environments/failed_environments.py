@@ -1,6 +1,6 @@
 """Environments and images that could not be made: each has a record of the reason, and the next start tries again.
 
-A point that needs such an environment becomes a gap that names the reason; everything else goes on.
+A point that needs such an environment becomes a gap with the reason; all other points are measured.
 """
 
 import json
@@ -57,6 +57,12 @@ def record_failure(stamp: Path, runtime: str, failure: str) -> None:
 def read_description(stamp: Path) -> dict[str, Any]:
     """Read the description of an environment or image.
 
+    Args:
+        stamp: the JSON file of the description.
+
+    Returns:
+        Its content.
+
     Raises:
         DdlbenchError: the environment or image could not be made; with the reason.
     """
@@ -67,7 +73,14 @@ def read_description(stamp: Path) -> dict[str, Any]:
 
 
 def failure_of(stamp: Path) -> str | None:
-    """Why an environment or image could not be made, in one line; None if it was made."""
+    """Say why an environment or image could not be made.
+
+    Args:
+        stamp: the JSON file of its description.
+
+    Returns:
+        The reason, in one line; None if it was made.
+    """
     content = read_json(stamp)
     if "failure" not in content:
         return None
@@ -76,7 +89,7 @@ def failure_of(stamp: Path) -> str | None:
 
 
 def failures(root: Path = Path()) -> dict[Path, str]:
-    """The environments and images that could not be made.
+    """List the environments and images that could not be made.
 
     Args:
         root: the folder of the repository.
@@ -88,7 +101,7 @@ def failures(root: Path = Path()) -> dict[Path, str]:
     for stamp in sorted(path for pattern in DESCRIPTIONS for path in root.glob(pattern)):
         try:
             content = read_json(stamp)
-        except (OSError, ValueError):  # for instance half written by hand; `create` makes it anew
+        except (OSError, ValueError):  # for instance edited by hand; `create` makes it again
             continue
         if isinstance(content, dict) and "failure" in content:
             found[stamp] = str(content["failure"])
@@ -96,7 +109,14 @@ def failures(root: Path = Path()) -> dict[Path, str]:
 
 
 def could_not_be_made(stamp: Path) -> bool:
-    """Whether a description cannot be read, or says that what it would describe could not be made."""
+    """Check whether the making of something has failed and must be tried again.
+
+    Args:
+        stamp: the JSON file of its description.
+
+    Returns:
+        True if the file cannot be read or states a failure.
+    """
     try:
         content = read_json(stamp)
     except (OSError, ValueError):
@@ -105,7 +125,14 @@ def could_not_be_made(stamp: Path) -> bool:
 
 
 def lacks_its_environment(manifest: Path) -> bool:
-    """Whether points of a manifest were not measured because their environment could not be made."""
+    """Check whether points were not measured because their environment could not be made.
+
+    Args:
+        manifest: the JSON file that lists the points with their status.
+
+    Returns:
+        True if there is such a point; False if there is none, or if the manifest cannot be read.
+    """
     try:
         entries = read_json(manifest)["points"]
     except (OSError, ValueError, KeyError, TypeError):

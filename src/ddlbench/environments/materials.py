@@ -77,7 +77,7 @@ def _with_engine(environment: RuntimeEnvironment, runtime: str, engine: Engine) 
 
 
 def description_files(points: Iterable[Point]) -> dict[str, list[Path]]:
-    """The files that describe what workers run in.
+    """List the files that describe what workers run in.
 
     Args:
         points: all of one environment.
@@ -90,18 +90,29 @@ def description_files(points: Iterable[Point]) -> dict[str, list[Path]]:
 
 
 def files_of(environment: str, runtime: str) -> list[Path]:
-    """The files that describe an environment in a runtime: the environment or image, then the runtime itself."""
+    """List the files that describe an environment in a runtime.
+
+    Args:
+        environment: its name, for instance `mxnet`.
+        runtime: where workers run: `bare`, `docker` or `apptainer`.
+
+    Returns:
+        The file of the environment or image; for containers, the file of the runtime follows.
+    """
     if runtime == BARE:
         return [ENVIRONMENTS / environment / STAMP]
     return [IMAGES / environment / f"{runtime}.json", ENVIRONMENTS / runtime / STAMP]
 
 
 def dataset_folders(settings: Datasets, datasets: Iterable[Path]) -> list[str]:
-    """The folders that workers read data sets from, as absolute paths.
+    """List the folders that workers read data sets from.
 
     Args:
         settings: `datasets` of the configuration.
         datasets: the files of the data sets.
+
+    Returns:
+        Absolute paths, sorted, each once: the folders of the files, and those that the configuration names for them.
     """
     files = {os.path.abspath(path.parent) for path in datasets}
     names = {path.name.split("-")[0] for path in datasets}

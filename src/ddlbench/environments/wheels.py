@@ -1,7 +1,7 @@
 """A framework that is built from its source: its wheel, made by the recipe (`build.toml`) beside locked requirements.
 
-Wheels are kept in ~/.cache/ddlbench/wheels (XDG_CACHE_HOME), by the hash of all that they are made from, complete or
-not at all. This cache saves time and is never needed.
+Wheels are kept in ~/.cache/ddlbench/wheels (XDG_CACHE_HOME), by the hash of all that they are made from, and only
+complete ones. The cache saves time; nothing depends on it.
 """
 
 import os
@@ -37,7 +37,7 @@ class Recipe:
     Attributes:
         name: the package.
         version: of the package.
-        sha256: of the source.
+        sha256: the checksum of the source's archive.
         variables: environment variables of the build.
         tools: what the machine must have: command or file -> its Debian package.
         cpu_flags: extensions that the built code uses if the CPU has them.
@@ -64,13 +64,26 @@ class Recipe:
 
 
 def recipe_files(requirements: Path | str) -> list[Path]:
-    """The recipe beside these requirements and its patches; empty if there is no recipe."""
+    """List the files of the recipe beside a lock file.
+
+    Args:
+        requirements: the lock file.
+
+    Returns:
+        The recipe, then its patches in the order of their names; empty if there is no recipe.
+    """
     recipe = Path(requirements).with_name(RECIPE)
     return [recipe, *sorted((recipe.parent / "patches").glob("*.patch"))] if recipe.is_file() else []
 
 
 def recipe_beside(requirements: Path | str) -> Recipe | None:
-    """The recipe of what has to be built for these requirements; None if there is no recipe.
+    """Read the recipe of what has to be built for a lock file.
+
+    Args:
+        requirements: the lock file; the recipe is in the same folder.
+
+    Returns:
+        The recipe; None if there is none.
 
     Raises:
         DdlbenchError: the recipe cannot be read.
@@ -175,7 +188,7 @@ def _source(recipe: Recipe, python: Path, folder: Path, what: str, timeout_s: fl
 
 
 class _Progress:
-    """Reports now and then how far CMake's makefiles are, from their output."""
+    """Reports at intervals how far CMake's makefiles are, from their output."""
 
     def __init__(self, what: str, report: Callable[[str], None]) -> None:
         self._what, self._report, self._reported_s = what, report, monotonic()
@@ -204,11 +217,14 @@ def _require_tools(tools: Mapping[str, str], what: str, report: Callable[[str], 
 
 
 def missing_tools(recipe: Recipe, python: str) -> list[str]:
-    """The Debian packages that must be installed before the recipe can be built.
+    """List what must be installed before a recipe can be built.
 
     Args:
         recipe: what is to be built.
         python: the interpreter that it is for.
+
+    Returns:
+        The names of Debian packages; empty if nothing is missing.
 
     Raises:
         DdlbenchError: the interpreter does not work.

@@ -108,7 +108,7 @@ def _cores_usable() -> int:
 
 
 def _slurm_nodes() -> str | None:
-    """The nodes of our SLURM job. Snakemake leaves a job no variable but its number, so squeue is asked for them."""
+    """The nodes of our SLURM job. Snakemake keeps only the job's number as a variable, so squeue gives the nodes."""
     if (nodes := os.environ.get("SLURM_JOB_NODELIST")) or not (job := os.environ.get("SLURM_JOB_ID")):
         return nodes
     command = ["squeue", "--noheader", "--jobs", job, "--format", "%N"]

@@ -109,7 +109,7 @@ def read_manifest(file: Path) -> dict[str, Any] | None:
     """Read a run's manifest.
 
     Args:
-        file: any file.
+        file: a file that may be a manifest or not.
 
     Returns:
         The manifest's content; None if the file is something else or cannot be read.

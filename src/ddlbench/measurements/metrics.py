@@ -1,4 +1,4 @@
-"""The columns of tables: what follows from the time of a step, and what each repetition reports by itself."""
+"""The columns of tables: values computed from the time of a step, and values that each repetition reports."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ Report = Mapping[str, Any]
 
 
 class OfStepTime(NamedTuple):
-    """A column that follows from the time of a step, which all repetitions give together.
+    """A column that is computed from the time of a step, which all repetitions together give.
 
     Attributes:
         unit: of the column.

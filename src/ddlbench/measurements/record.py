@@ -158,7 +158,14 @@ def words(point: Mapping[str, Any]) -> str:
 
 
 def is_synchronous(record: Mapping[str, Any]) -> bool:
-    """Say whether the ranks took their steps together; True for a record that does not have this key."""
+    """Check whether the ranks took their steps together.
+
+    Args:
+        record: the measurement of one point.
+
+    Returns:
+        The value of the record's key `synchronous`; True if the record does not have it.
+    """
     return bool(record.get("synchronous", True))
 
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from ddlbench.protocol.measure import StopRule
 
-FEWEST = 5  # values of which an interval is given; of fewer there is only their range
+FEWEST = 5  # the smallest number of values with an interval; fewer values have only a range
 
-# Of Student's t. It is more than 95 %, since the stop rule ends where an interval happens to be narrow.
+# Of Student's t. It is above 95 %, because the stop rule ends sampling when an interval is narrow by chance.
 _NOMINAL_LEVEL = 0.97
-_LEAST_LEVEL = 0.93  # that an interval of a median has: the ranks of few values leave no finer choice
+_LEAST_LEVEL = 0.93  # of a median's interval; with few values, the ranks allow only coarse levels
 
 
 class Estimate(NamedTuple):

@@ -37,7 +37,7 @@ def fingerprint(
     400 and 400.0 are the same value.
 
     Args:
-        point: of the plan.
+        point: a point of the plan.
         measure: the configuration's section. Only MEASURE_KEYS count; how often to repeat does not.
         dilation: the factor of time dilation.
         environment_sha256: of the framework's locked environment.

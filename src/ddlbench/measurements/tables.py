@@ -145,13 +145,13 @@ def _waited_percent(records: Sequence[Record]) -> float | None:
 
 
 def _host_memory_gb(records: Sequence[Record]) -> float | None:
-    """The memory that each host really had, in GiB; records from before this was kept do not say it."""
+    """The memory that each host really had, in GiB; older records do not have it."""
     size = records[0].get("host_memory_bytes") if records else None
     return None if size is None else float(f"{size / 2**30:.3g}")
 
 
 def _gpus(records: Sequence[Record]) -> Row:
-    """What is recorded of the GPUs that computed; empty if there were none."""
+    """The recorded facts of the GPUs that computed; empty if there were none."""
     return records[0]["provenance"].get("gpus") or {} if records else {}
 
 
