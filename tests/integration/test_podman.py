@@ -75,7 +75,7 @@ def test_workers_in_podman_have_no_capability_and_their_host_s_memory_and_networ
 
 
 def test_nothing_is_left_of_podmans_containers_when_the_driver_is_killed(pipeline, podman_address):
-    configure(pipeline, "docker", measure={"min_repetitions": 50, "max_repetitions": 50})
+    configure(pipeline, "docker", measure={"trainings": 50})
     assert_nothing_left_of_a_killed_driver(pipeline, podman_address)
 
 

@@ -91,7 +91,7 @@ def test_workers_in_containers_have_no_capability_and_their_host_s_memory_and_ne
 
 
 def test_nothing_is_left_of_containers_when_the_driver_is_killed(pipeline, engine_address):
-    repetitions = {"min_repetitions": 50, "max_repetitions": 50}
+    repetitions = {"trainings": 50}
     configure(pipeline, {"measure": repetitions}, ["docker"])
     assert_nothing_left_of_a_killed_driver(pipeline, engine_address)
     workers = subprocess.run(["pgrep", "-f", f"ddlbench-rank.*{pipeline.root}"], capture_output=True)

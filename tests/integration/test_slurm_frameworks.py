@@ -38,7 +38,7 @@ def test_every_framework_trains_the_same_model_between_nodes(
         stamp = on_cluster.pipeline.root / f".environments/{described['name']}/environment.json"
         stamp.parent.mkdir()
         shutil.copy(REPOSITORY / stamp.relative_to(on_cluster.pipeline.root), stamp)
-    on_cluster.configure({"min_repetitions": 1, "max_repetitions": 1}, study())
+    on_cluster.configure({"trainings": 1}, study())
     assert on_cluster.run("tiny2000_two") == 0, on_cluster.pipeline.said
     records = on_cluster.records()
     trained = {(record["point"]["framework"], record["point"]["strategy"]) for record in records}
