@@ -180,7 +180,7 @@ class NodesTelemetry:
         """Mark that the timed steps of a repetition begin.
 
         Args:
-            point: the measurement point, which names the telemetry files.
+            point: the name of the point whose steps are timed; samples are labelled with it.
             repetition: its number.
         """
         ask_all(self._nodes, BeginSteps(point, repetition), Done)
