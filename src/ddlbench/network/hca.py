@@ -1,4 +1,4 @@
-"""RDMA ports of this machine, InfiniBand's and those of Ethernet cards (RoCE), as /sys/class/infiniband has them.
+"""RDMA ports of this machine, InfiniBand's and those of Ethernet cards (RoCE), from /sys/class/infiniband.
 
 The kernel's Documentation/ABI/stable/sysfs-class-infiniband describes these files.
 """
@@ -20,7 +20,7 @@ class Port:
         device: the adapter (`mlx5_0`).
         number: of the port, from 1.
         link_layer: `InfiniBand` or `Ethernet`.
-        rate_gbit: in Gbit/s; None: the driver does not tell.
+        rate_gbit: in Gbit/s; None: the driver does not report it.
         state: `ACTIVE`, `INIT`, `DOWN`, ...
         netdevs: the network interfaces whose packets leave through this port.
     """
@@ -39,10 +39,13 @@ class Port:
 
 
 def ports(sys: Path = SYS) -> list[Port]:
-    """Every port of every adapter, by name; none if no RDMA driver is loaded.
+    """List every port of every adapter.
 
     Args:
         sys: where sysfs is mounted.
+
+    Returns:
+        The ports, sorted by adapter and number; none if no RDMA driver is loaded.
     """
     folders = [port for device in _entries(sys / "class/infiniband") for port in _entries(device / "ports")]
     return [_port(folder) for folder in folders]
@@ -83,7 +86,14 @@ def _of_same_card(device: Path, number: int, link_layer: str) -> Iterator[str]:
 
 
 def attribute(file: Path) -> str:
-    """The content of a file of sysfs; empty if there is no such file, or the driver does not know."""
+    """Read a file of sysfs.
+
+    Args:
+        file: its path.
+
+    Returns:
+        The content without white space at its ends; empty if there is no such file, or the driver does not know it.
+    """
     try:
         return file.read_text().strip()
     except OSError:  # for instance `speed` of a link that is down

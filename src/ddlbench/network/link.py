@@ -21,7 +21,14 @@ class Link:
     jitter_ms: float = 0.0
 
     def dilated(self, factor: float) -> "Link":
-        """The link as it is made when time runs `factor` times slower: less bandwidth, more latency, the same loss."""
+        """Scale the link to hosts whose time runs slower: less bandwidth, more latency, the same loss.
+
+        Args:
+            factor: how many times slower time runs.
+
+        Returns:
+            The link as it is made.
+        """
         return Link(
             self.bandwidth_mbit / factor,
             self.latency_ms * factor,

@@ -96,7 +96,14 @@ class Path:
         return udp_socket(self.sink.namespace, self.sink.address, 0)
 
     def sender(self, receiver: socket.socket) -> socket.socket:
-        """Open a socket at the sending end that is connected to `receiver`."""
+        """Open a socket at the sending end.
+
+        Args:
+            receiver: the socket at the sink, to which it is connected.
+
+        Returns:
+            The socket, which the caller closes.
+        """
         endpoint = udp_socket(self.port.namespace, "", 0)
         endpoint.connect(receiver.getsockname())
         return endpoint
