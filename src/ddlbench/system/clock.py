@@ -28,7 +28,11 @@ class Clock:
 
     @contextmanager
     def probing(self) -> Iterator[None]:
-        """Count the time of a `with` block as probing."""
+        """Count the time of a `with` block as probing.
+
+        Yields:
+            Nothing.
+        """
         began = monotonic()
         try:
             yield
