@@ -16,14 +16,17 @@ _OF_THE_PROGRAM = ("PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR")
 def apptainer_argv(
     program: str, image: str, command: Sequence[str], needs: Needs, *, namespace: str | None
 ) -> list[str]:
-    """The argv of a container that runs a command.
+    """Build the command line of a container that runs a command.
 
     Args:
         program: the path of `apptainer` or `singularity`.
         image: a SIF, or the folder of its unpacked files.
         command: the argv inside.
         needs: what the container gets of the machine.
-        namespace: the path of the host's network namespace; None: ours.
+        namespace: the path of the host's network namespace; None: that of this process.
+
+    Returns:
+        The argv.
     """
     return [
         *(("nsenter", f"--net={namespace}", "--") if namespace else ()),
@@ -38,12 +41,15 @@ def apptainer_argv(
 def program_environment(
     program: str, inherited: Mapping[str, str], variables: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment variables of the program.
+    """Build the environment variables of Apptainer's program.
 
     Args:
         program: the path of `apptainer` or `singularity`.
-        inherited: our own variables, of which a few are kept.
+        inherited: the variables of this process, of which a few are kept.
         variables: those for inside the container; the program takes them under names with a prefix.
+
+    Returns:
+        The variables.
     """
     prefix = f"{Path(program).name.upper()}ENV_"
     kept = {name: value for name, value in inherited.items() if name in _OF_THE_PROGRAM}

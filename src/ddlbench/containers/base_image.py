@@ -1,4 +1,4 @@
-"""The image that all others begin with: the public one if a registry answers, else one made of Debian's packages."""
+"""The base of all other images: the public one if a registry answers, else one made of Debian's packages."""
 
 import os
 import platform
@@ -73,12 +73,15 @@ def make_base(base: str, folder: Path, *, report: Report) -> dict[str, Any]:
 
 
 def bootstrap_argv(suite: str, archive: Path, sources_list: Path) -> list[str]:
-    """The argv that makes the files of an image from a suite's packages.
+    """Build the command line that makes the files of an image from a suite's packages.
 
     Args:
         suite: for instance `bookworm`.
         archive: the tar file to make.
         sources_list: the package sources.
+
+    Returns:
+        The argv of `mmdebstrap`.
     """
     return [
         "mmdebstrap",
@@ -92,12 +95,15 @@ def bootstrap_argv(suite: str, archive: Path, sources_list: Path) -> list[str]:
 
 
 def sources(suite: str, indexes: str) -> list[str]:
-    """The package sources of a suite and its updates that this machine uses, as lines of a sources.list.
+    """List the package sources of a suite and its updates that this machine uses.
 
     Args:
         suite: for instance `bookworm`.
         indexes: apt's indexes; in each line repository, codename, component and origin. Only Debian's and Ubuntu's are
             taken.
+
+    Returns:
+        Lines of a sources.list, each once.
     """
     lines = []
     for uri, codename, component, *origin in (line.split() for line in indexes.splitlines() if line.strip()):
@@ -168,12 +174,12 @@ class _Chosen:
         return image
 
     def _scratch(self) -> dict[str, str]:
-        """Root makes the files in our folder, which is cleared after a crash; other users need a public folder."""
+        """Root works in this folder, which is cleared after a crash; other users need a folder that is public."""
         return {"TMPDIR": str(self._folder.resolve())} if os.geteuid() == 0 else {}
 
 
 def _indexes() -> str:
-    """The package indexes that apt uses here, each as a line: repository, codename, component, origin."""
+    """Return the package indexes that apt uses on this machine, one a line: repository, codename, component, origin."""
     command = [
         "apt-get",
         "indextargets",

@@ -50,7 +50,7 @@ class Build:
 
 
 def build(engine: Engine, wanted: Build, *, report: Report, timeout_s: float = TIMEOUT_S) -> str:
-    """Build an image in the engine. The build ends when we end.
+    """Build an image in the engine. The build ends when this process ends.
 
     Args:
         engine: where it is built.
@@ -73,7 +73,15 @@ def build(engine: Engine, wanted: Build, *, report: Report, timeout_s: float = T
 
 
 def build_argv(program: str, wanted: Build) -> list[str]:
-    """The argv of a build; program is the path of Docker's client."""
+    """Build the command line of a build.
+
+    Args:
+        program: the path of Docker's client.
+        wanted: what is built.
+
+    Returns:
+        The argv.
+    """
     return [
         *(program, "build", "--progress", "plain", "--tag", wanted.tag),
         *(("--network", wanted.network) if wanted.network else ()),
@@ -94,7 +102,10 @@ def _build_by_client(engine: Engine, wanted: Build, report: Report, timeout_s: f
 
 
 def program() -> str:
-    """The first `docker` on the PATH that can use BuildKit.
+    """Find the first `docker` on the PATH that can use BuildKit.
+
+    Returns:
+        Its path.
 
     Raises:
         DdlbenchError: there is none; with how to get one.

@@ -30,6 +30,13 @@ class Needs:
 
 
 def variables_inside(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables of workers, without those that name folders of the machine."""
+    """Select the environment variables of workers that are valid inside of a container.
+
+    Args:
+        variables: those of workers without a container.
+
+    Returns:
+        The variables without those that name folders of the machine.
+    """
     of_the_machine = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
     return {name: value for name, value in variables.items() if name not in of_the_machine}

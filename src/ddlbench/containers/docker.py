@@ -40,7 +40,7 @@ def docker_argv(
     run: str,
     shared_memory_bytes: int,
 ) -> list[str]:
-    """The argv of a container that uses our standard input and output, and is removed when it ends.
+    """Build the command line of a container that uses the caller's standard input and output; it is removed at its end.
 
     Args:
         image: the image's id; it is never pulled.
@@ -49,6 +49,9 @@ def docker_argv(
         joined: the namespaces that it joins; files that it writes belong to this user.
         run: the run's id, for the label.
         shared_memory_bytes: the size of its /dev/shm.
+
+    Returns:
+        The argv of Docker's client.
     """
     joining = ("--runtime", OCI_RUNTIME, "--network", "host")
     return [
@@ -79,7 +82,7 @@ def run_arguments(
     run: str,
     shared_memory_bytes: int,
 ) -> list[str]:
-    """The arguments of Docker's or Podman's client that run a container with no more than it needs.
+    """Build the arguments of Docker's or Podman's client that run a container with no more rights than it needs.
 
     Args:
         image: as of `docker_argv`.
@@ -91,6 +94,9 @@ def run_arguments(
         user: the ids of user and group, as the engine numbers them.
         run: as of `docker_argv`.
         shared_memory_bytes: as of `docker_argv`.
+
+    Returns:
+        The arguments after the client's name, from `run` on.
     """
     inside = {**variables, "HOME": "/tmp"}
     return [
@@ -107,7 +113,7 @@ def run_arguments(
 
 
 def published_argv(image: str, command: Sequence[str], needs: Needs, *, run: str, port: int) -> list[str]:
-    """The argv of a container on Docker's own bridge.
+    """Build the command line of a container on Docker's own bridge.
 
     Args:
         image: as of `docker_argv`.
@@ -115,6 +121,9 @@ def published_argv(image: str, command: Sequence[str], needs: Needs, *, run: str
         needs: as of `docker_argv`.
         run: as of `docker_argv`.
         port: the port inside that the bridge's NAT publishes as the same port of the loopback interface.
+
+    Returns:
+        The argv of Docker's client.
     """
     return [
         *("docker", "run", "--rm", "--pull", "never", "--label", f"{LABEL}={run}"),
@@ -128,11 +137,14 @@ def published_argv(image: str, command: Sequence[str], needs: Needs, *, run: str
 
 
 def client_environment(inherited: Mapping[str, str], address: str) -> dict[str, str]:
-    """The environment variables of Docker's or Podman's client.
+    """Build the environment variables of Docker's or Podman's client.
 
     Args:
-        inherited: our own variables, of which a few are kept.
+        inherited: the variables of this process, of which a few are kept.
         address: of the engine, for instance unix:///var/run/docker.sock.
+
+    Returns:
+        The variables.
     """
     kept = {name: value for name, value in inherited.items() if name in _OF_ITS_CLIENT}
     return kept | {"DOCKER_HOST": address, "CONTAINER_HOST": address}

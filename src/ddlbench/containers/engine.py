@@ -28,11 +28,14 @@ FAILURES = (DockerException, RequestException, OSError)
 
 
 def addresses(variables: Mapping[str, str], uid: int) -> list[str]:
-    """The addresses where an engine may listen: DOCKER_HOST alone if it is set, else Docker's sockets, then Podman's.
+    """List the addresses at which an engine may listen.
 
     Args:
-        variables: our environment variables.
-        uid: our user id.
+        variables: the environment variables of this process.
+        uid: the user's id.
+
+    Returns:
+        DOCKER_HOST alone if it is set, else Docker's sockets, then Podman's.
     """
     if address := variables.get("DOCKER_HOST"):
         return [address]
@@ -66,6 +69,9 @@ def connect(*wanted: str, answer_within_s: float = TIMEOUT_S) -> Engine:
         *wanted: addresses to try; none: those of `addresses`.
         answer_within_s: how long the engine may take for each later request.
 
+    Returns:
+        A client of the engine, which the caller closes.
+
     Raises:
         DdlbenchError: none answers; with the reason for each address, and how to get an engine.
     """
@@ -85,7 +91,7 @@ def connect(*wanted: str, answer_within_s: float = TIMEOUT_S) -> Engine:
 
 
 def _exists(socket: Path) -> bool:
-    """Whether there is such a socket; one in a folder that this user may not read counts as there."""
+    """Return whether there is such a socket; one in a folder that this user may not read counts as existing."""
     try:
         return socket.exists()
     except PermissionError:
@@ -103,7 +109,15 @@ def _answering(address: str, answer_within_s: float) -> Engine:
 
 
 def image_id(client: docker.DockerClient, image: str) -> str | None:
-    """The id of an image, by its name or id; None if the engine does not have it."""
+    """Find the id of an image.
+
+    Args:
+        client: the engine.
+        image: its name or id.
+
+    Returns:
+        The id; None if the engine does not have the image.
+    """
     try:
         return str(client.images.get(image).id)
     except ImageNotFound:
@@ -117,6 +131,9 @@ def json_output(client: docker.DockerClient, image: str, command: Sequence[str])
         client: the engine.
         image: the image of the container.
         command: the argv inside.
+
+    Returns:
+        The value of the JSON.
 
     Raises:
         DdlbenchError: the command failed; with what it printed.

@@ -1,4 +1,4 @@
-"""The container runtimes of this machine: whether Docker and Apptainer can start workers here, and what to do if not.
+"""The container runtimes of this machine: whether Docker and Apptainer can start workers, and what to do if not.
 
 Importing Docker's package takes a third of a second, so functions import it only when they need it.
 """
@@ -66,9 +66,9 @@ def describe(runtime: str, *, patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str
 def check(environments: Mapping[str, RuntimeEnvironment]) -> None:
     """Check that runtimes and their images are still as they were described.
 
-    The description of a runtime that does not answer any more is removed; the next start describes it again, and goes
-    on without it if it cannot be used. Containers that a dead daemon has left behind are removed. A SIF that this user
-    cannot mount is unpacked.
+    The description of a runtime that does not answer is removed; the next start describes it again, and goes on without
+    it if it cannot be used. Containers that a dead daemon has left behind are removed. A SIF that this user cannot
+    mount is unpacked.
 
     Args:
         environments: what workers are to run in, by runtime.
@@ -126,7 +126,11 @@ def _prune(client: Any) -> list[str]:
 
 
 def why_no_bridge() -> str | None:
-    """Why Docker's own bridge cannot be measured here; None if it can."""
+    """Return why Docker's own bridge cannot be measured on this machine; None if it can.
+
+    Raises:
+        DdlbenchError: no engine answers.
+    """
     from ddlbench.containers import engine
 
     with closing(engine.connect()) as client:

@@ -113,7 +113,15 @@ def make_image(
 
 
 def is_there(image_id: str, client: docker.DockerClient) -> bool:
-    """Whether the engine has an image."""
+    """Find out whether the engine has an image.
+
+    Args:
+        image_id: its id or name.
+        client: the engine.
+
+    Returns:
+        Whether it has.
+    """
     return engine.image_id(client, image_id) is not None
 
 

@@ -1,4 +1,4 @@
-"""The files that describe images: each is written when its image is complete, or with why it could not be made.
+"""The files that describe images: each is written when its image is complete, or holds the reason why it is not made.
 
 An image is in a container engine, where Snakemake does not see it. So each start checks that what is described exists.
 """
@@ -74,7 +74,14 @@ def _report(log: Path, text: str) -> None:
 
 
 def has_vanished(stamp: Path) -> bool:
-    """Whether the image that `stamp` describes is not there any more, or is damaged; says so on standard error."""
+    """Find out whether an image is missing or damaged; if so, print the reason on standard error.
+
+    Args:
+        stamp: the file that describes the image.
+
+    Returns:
+        Whether it must be made again; False if no engine answers.
+    """
     described = json.loads(stamp.read_text())
     if why := _why_vanished(described):
         print(why, file=sys.stderr)
@@ -91,7 +98,7 @@ def _why_vanished(described: Mapping[str, Any]) -> str | None:
         return None
     try:
         client = engine.connect()
-    except DdlbenchError:  # who needs an image is told so
+    except DdlbenchError:  # a run that needs an image reports that no engine answers
         return None
     if is_there(described["image_id"], client):
         return None

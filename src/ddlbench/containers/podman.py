@@ -1,8 +1,8 @@
 """The command line of workers in a container of Podman, which offers Docker's API and needs no OCI runtime of ours.
 
-Podman joins namespaces by their paths. Its client looks for these paths too. So the client must see the /proc outside
-of the sandbox, which the sandbox's own /proc covers. Podman without root has rights over namespaces in its own user
-namespace only. So the sandbox of its workers is made in there.
+Podman joins namespaces by their paths. Its client reads these paths too, so it must see the /proc outside of the
+sandbox, which the sandbox's own /proc covers. Podman without root has rights over namespaces in its own user namespace
+only, so the sandbox of its workers is made in there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,19 @@ def podman_argv(
     run: str,
     shared_memory_bytes: int,
 ) -> list[str]:
-    """The argv of a container; it must be run in a sandbox. The arguments are those of `docker_argv`."""
+    """Build the command line of a container; it must be run in a sandbox.
+
+    Args:
+        image: as of `docker_argv`.
+        command: as of `docker_argv`.
+        needs: as of `docker_argv`.
+        joined: the namespaces that it joins; files that it writes belong to this user.
+        run: as of `docker_argv`.
+        shared_memory_bytes: as of `docker_argv`.
+
+    Returns:
+        The argv, which begins with the command that uncovers the outer /proc.
+    """
     return [
         *(*_WITH_OUTER_PROC, "podman", "--remote"),
         *run_arguments(
@@ -44,7 +56,7 @@ def podman_argv(
 
 
 def user_namespace(environments: Mapping[str, RuntimeEnvironment]) -> tuple[str, ...]:
-    """The beginning of an argv that starts a command in the user namespace that the workers' engine needs.
+    """Build the beginning of an argv that starts a command in the user namespace that the workers' engine needs.
 
     Args:
         environments: what workers run in, by runtime.

@@ -104,7 +104,14 @@ def check_sif(sif: Path, sha256: str) -> None:
 
 
 def is_untouched(image: Mapping[str, Any]) -> bool:
-    """Whether a SIF has the size and modification time of its description; if not, its checksum must be compared."""
+    """Compare a SIF's size and modification time with its description, which is faster than to compute its checksum.
+
+    Args:
+        image: the description, with sif, size_bytes and sif_mtime_ns.
+
+    Returns:
+        Whether both are the same; False if there is no such file.
+    """
     try:
         now = Path(image["sif"]).stat()
     except FileNotFoundError:
@@ -113,7 +120,10 @@ def is_untouched(image: Mapping[str, Any]) -> bool:
 
 
 def apptainer() -> str:
-    """The path of Apptainer's or Singularity's program.
+    """Find Apptainer's or Singularity's program on the PATH.
+
+    Returns:
+        Its path.
 
     Raises:
         DdlbenchError: there is none; with how to get it.
@@ -124,9 +134,16 @@ def apptainer() -> str:
 
 
 def apptainer_variables(inherited: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The environment variables of an `apptainer build`, which keeps nothing outside of `folder`.
+    """Build the environment variables of an `apptainer build`, which keeps nothing outside of `folder`.
 
     CAP_SYS_RESOURCE is dropped. A container's root may lack it, and Apptainer would fail when it tries to pass it on.
+
+    Args:
+        inherited: the variables of this process.
+        folder: for temporary files and the cache.
+
+    Returns:
+        The variables.
     """
     own = {"APPTAINER_TMPDIR": str(folder), "APPTAINER_CACHEDIR": str(folder / "cache")}
     as_singularity = {name.replace("APPTAINER", "SINGULARITY"): value for name, value in own.items()}
@@ -134,13 +151,32 @@ def apptainer_variables(inherited: Mapping[str, str], folder: Path) -> dict[str,
 
 
 def sif_argv(program: str, sif: Path, archive: Path, *, compression: str = COMPRESSION) -> list[str]:
-    """The argv that makes a SIF from an image that an engine has saved as an archive."""
+    """Build the command line that makes a SIF from an image that an engine has saved as an archive.
+
+    Args:
+        program: the path of Apptainer's program.
+        sif: the file to make.
+        archive: the tar file of the image.
+        compression: options of mksquashfs; empty: its defaults.
+
+    Returns:
+        The argv.
+    """
     packing = ["--mksquashfs-args", compression] if compression else []
     return [program, "build", "--force", *packing, str(sif), f"docker-archive:{archive}"]
 
 
 def isolated_argv(program: str, image: Path, command: list[str]) -> list[str]:
-    """The argv that runs a command in a SIF or in the folder of its files; the command sees nothing of this machine."""
+    """Build the command line that runs a command in an image without access to this machine's files and variables.
+
+    Args:
+        program: the path of Apptainer's program.
+        image: a SIF, or the folder of its unpacked files.
+        command: the argv inside.
+
+    Returns:
+        The argv.
+    """
     return [program, "exec", "--containall", "--cleanenv", str(image), *command]
 
 

@@ -16,12 +16,20 @@ _TIMEOUT_S = 1800.0
 
 
 def can_mount() -> bool:
-    """Whether this user may mount a SIF: root may, other users need FUSE."""
+    """Return whether this user may mount a SIF: root may, other users need FUSE."""
     return os.geteuid() == 0 or os.access("/dev/fuse", os.R_OK | os.W_OK)
 
 
 def unpacked_folder(sif: Path, sha256: str) -> Path:
-    """The folder of the unpacked files of a SIF with this checksum."""
+    """Name the folder of the unpacked files of a SIF.
+
+    Args:
+        sif: the file.
+        sha256: its checksum, whose first 12 digits are a part of the name.
+
+    Returns:
+        The folder's path, beside the SIF.
+    """
     return sif.with_name(f"{sif.stem}-{sha256[:12]}")
 
 
@@ -40,7 +48,7 @@ def unpack(sif: Path, sha256: str, program: str) -> None:
     """
     tree = unpacked_folder(sif, sha256)
     with sif.open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # the kernel releases the lock when we end
+        fcntl.flock(held, fcntl.LOCK_EX)  # the kernel releases the lock when this process ends
         if tree.is_dir():
             return
         remove_unpacked(sif)
@@ -67,6 +75,10 @@ def unpack_into(sif: Path, folder: Path, program: str) -> Path:
 
 
 def remove_unpacked(sif: Path) -> None:
-    """Remove all unpacked files of SIFs of this name, and what a killed process had begun to unpack."""
+    """Remove all unpacked files of SIFs of this name, and what a killed process had begun to unpack.
+
+    Args:
+        sif: the file, which stays.
+    """
     for tree in sif.parent.glob(f"{sif.stem}-*"):
         shutil.rmtree(tree)
