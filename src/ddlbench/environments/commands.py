@@ -1,4 +1,4 @@
-"""Commands that make environments and images, for instance pip. None outlives us, and each has a time limit."""
+"""Commands that make environments and images, for instance pip. Each ends with this process, and has a time limit."""
 
 import os
 import re
@@ -32,14 +32,14 @@ def run_command(
     on_line: Callable[[str], None] = lambda line: None,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command that is killed when we end.
+    """Run a command, which is killed when this process ends.
 
     Args:
         command: its argv.
         what: what it makes, for the error.
         timeout_s: how long it may take.
         on_line: is called with each line of its output.
-        variables: all its environment variables; None: ours, without those that Python reads.
+        variables: all its environment variables; None: those of this process, without those that Python reads.
 
     Raises:
         DdlbenchError: it failed or took too long; with its first errors and its last lines.
@@ -85,9 +85,13 @@ def run_command(
 
 
 def in_process_namespace(command: Sequence[str]) -> list[str]:
-    """The argv of a command in a process namespace of its own: when it ends, all processes that it started end too.
+    """Build the command line of a command in a process namespace of its own: all processes that it started end with it.
 
-    Only root may make such a namespace; for other users the argv stays as it is.
+    Args:
+        command: its argv.
+
+    Returns:
+        The argv; unchanged if this user is not root, as only root may make such a namespace.
     """
     if os.geteuid() != 0:
         return list(command)
@@ -95,15 +99,18 @@ def in_process_namespace(command: Sequence[str]) -> list[str]:
 
 
 def pip(python: Path | str, command: str, *arguments: str) -> list[str]:
-    """The argv of our own pip, run by another interpreter, whose environment needs no pip.
+    """Build the command line of this environment's pip, run by another interpreter, whose environment needs no pip.
 
     Args:
         python: the interpreter, for whose environment pip works.
         command: `install`, `download`, `wheel`, ...
         *arguments: of the command.
 
+    Returns:
+        The argv.
+
     Raises:
-        DdlbenchError: our own environment has no pip, or an old one.
+        DdlbenchError: this environment has no pip, or an old one.
     """
     spec = find_spec("pip")
     runner = Path((spec and spec.origin) or "").parent / "__pip-runner__.py"

@@ -1,4 +1,4 @@
-"""A framework's virtual environment, made from locked requirements. It is complete or does not count.
+"""A framework's virtual environment, made from locked requirements. It counts only if it is complete.
 
 A virtual environment cannot be moved, so it is built in its place. `environment.json` is written last and marks it as
 complete. Without this file, whatever is there is removed and made anew.
@@ -113,7 +113,13 @@ def create(
 
 
 def packages(python: Path | str) -> dict[str, str]:
-    """The packages that are installed for an interpreter: {name: version}.
+    """List the packages that are installed for an interpreter.
+
+    Args:
+        python: its path.
+
+    Returns:
+        {name: version}.
 
     Raises:
         DdlbenchError: the interpreter does not work.
@@ -122,7 +128,7 @@ def packages(python: Path | str) -> dict[str, str]:
 
 
 def _complete(target: Path) -> dict[str, Any] | None:
-    """The content of environment.json; None if the environment is not complete, or was moved here."""
+    """Return the content of environment.json; None if the environment is not complete, or was moved to this place."""
     try:
         described: dict[str, Any] = json.loads((target / STAMP).read_text())
         if described["python"] != os.path.join(os.path.abspath(target), "bin", "python"):
@@ -146,7 +152,7 @@ def _remove(target: Path) -> None:
 
 
 def _describe(python: Path | str) -> dict[str, Any]:
-    """The version and packages of an interpreter: {python: version, packages: {name: version}}."""
+    """Return the version and packages of an interpreter: {python: version, packages: {name: version}}."""
     try:
         answer = subprocess.run(
             [str(python), "-I", "-c", LIST_PACKAGES], capture_output=True, text=True, timeout=60, check=True

@@ -1,6 +1,6 @@
 """Environments and images that could not be made: each has a record of the reason, and the next start tries again.
 
-A point that needs such an environment becomes a gap that names the reason; everything else goes on.
+A point that needs such an environment is left out with this reason; everything else goes on.
 """
 
 import json
@@ -57,6 +57,12 @@ def record_failure(stamp: Path, runtime: str, failure: str) -> None:
 def read_description(stamp: Path) -> dict[str, Any]:
     """Read the description of an environment or image.
 
+    Args:
+        stamp: the file of the description.
+
+    Returns:
+        Its content.
+
     Raises:
         DdlbenchError: the environment or image could not be made; with the reason.
     """
@@ -67,7 +73,14 @@ def read_description(stamp: Path) -> dict[str, Any]:
 
 
 def failure_of(stamp: Path) -> str | None:
-    """Why an environment or image could not be made, in one line; None if it was made."""
+    """Read why an environment or image could not be made.
+
+    Args:
+        stamp: the file of the description.
+
+    Returns:
+        The reason in one line; None if it was made.
+    """
     content = json.loads(stamp.read_text())
     if "failure" not in content:
         return None
@@ -76,7 +89,7 @@ def failure_of(stamp: Path) -> str | None:
 
 
 def failures(root: Path = Path()) -> dict[Path, str]:
-    """The environments and images that could not be made.
+    """Find the environments and images that could not be made.
 
     Args:
         root: the folder of the repository.
@@ -96,7 +109,14 @@ def failures(root: Path = Path()) -> dict[Path, str]:
 
 
 def could_not_be_made(stamp: Path) -> bool:
-    """Whether a description cannot be read, or says that what it would describe could not be made."""
+    """Find out whether what a file describes could not be made.
+
+    Args:
+        stamp: the file of the description.
+
+    Returns:
+        Whether it holds the reason of a failure, or cannot be read.
+    """
     try:
         said = json.loads(stamp.read_text())
     except (OSError, ValueError):
@@ -105,7 +125,14 @@ def could_not_be_made(stamp: Path) -> bool:
 
 
 def lacks_its_environment(manifest: Path) -> bool:
-    """Whether points of a manifest were not measured because their environment could not be made."""
+    """Find out whether points were not measured because their environment could not be made.
+
+    Args:
+        manifest: the manifest of a run.
+
+    Returns:
+        Whether it has such points; False if it cannot be read.
+    """
     try:
         entries = json.loads(manifest.read_bytes())["points"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -114,7 +141,7 @@ def lacks_its_environment(manifest: Path) -> bool:
 
 
 def _gist(failure: str) -> str:
-    """The most informative line of an error's text: the compiler's first error, pip's last one, or the last line."""
+    """Return the most informative line of an error: the compiler's first error, pip's last one, or the last line."""
     head, *lines = (line.strip() for line in failure.splitlines())
     if not lines or "too long" in head:
         return head.removesuffix(":")

@@ -24,14 +24,18 @@ Report = Callable[[str], None]  # is called with lines about the progress
 
 
 def interpreter_for(requirements: Path, what: str) -> str:
-    """The Python interpreter that an environment is made with.
+    """Find the Python interpreter that an environment is made with.
 
-    The distribution's own comes first, because images of the same distribution have it too; then ours, then any other.
+    The distribution's own is tried first, because images of the same distribution have it too; then the one that runs
+    this process; then any other.
 
     Args:
-        requirements: the lock file; a line `# python: 3.11` asks for a version. Without this line our interpreter will
-            do.
+        requirements: the lock file; a line `# python: 3.11` asks for a version. Without this line the interpreter of
+            this process is accepted too.
         what: the environment, for the error.
+
+    Returns:
+        The path of the interpreter.
 
     Raises:
         DdlbenchError: there is no Python of this version.
@@ -49,7 +53,14 @@ def interpreter_for(requirements: Path, what: str) -> str:
 
 
 def find_interpreter(version: str) -> str | None:
-    """Find a Python of this version (`3.11`) that can make virtual environments; None if there is none."""
+    """Find a Python of a version that can make virtual environments.
+
+    Args:
+        version: major and minor, `3.11`.
+
+    Returns:
+        The path of the interpreter; None if there is none.
+    """
     if _makes_environments(of_distribution := _OF_THE_DISTRIBUTION.format(version)):
         return of_distribution
     if version == "{}.{}".format(*sys.version_info):

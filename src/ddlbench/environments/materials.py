@@ -70,14 +70,14 @@ def _read(kind: type[T], path: Path) -> T:
 
 
 def _with_engine(environment: RuntimeEnvironment, runtime: str, engine: Engine) -> RuntimeEnvironment:
-    """The environment with its engine. If the engine is Podman in place of Docker, `sha256` changes too."""
+    """Add its engine to an environment. If the engine is Podman in place of Docker, `sha256` changes too."""
     if engine.name == runtime:
         return replace(environment, engine=engine)
     return replace(environment, engine=engine, sha256=sha256_json([environment.sha256, engine.name]))
 
 
 def description_files(points: Iterable[Point]) -> dict[str, list[Path]]:
-    """The files that describe what workers run in.
+    """List the files that describe what workers run in.
 
     Args:
         points: all of one environment.
@@ -90,18 +90,29 @@ def description_files(points: Iterable[Point]) -> dict[str, list[Path]]:
 
 
 def files_of(environment: str, runtime: str) -> list[Path]:
-    """The files that describe an environment in a runtime: the environment or image, then the runtime itself."""
+    """List the files that describe an environment in a runtime.
+
+    Args:
+        environment: its name.
+        runtime: `bare`, `docker` or `apptainer`.
+
+    Returns:
+        The file of the environment or image, then, except for `bare`, that of the runtime itself.
+    """
     if runtime == BARE:
         return [ENVIRONMENTS / environment / STAMP]
     return [IMAGES / environment / f"{runtime}.json", ENVIRONMENTS / runtime / STAMP]
 
 
 def dataset_folders(settings: Datasets, datasets: Iterable[Path]) -> list[str]:
-    """The folders that workers read data sets from, as absolute paths.
+    """List the folders that workers read data sets from.
 
     Args:
         settings: `datasets` of the configuration.
         datasets: the files of the data sets.
+
+    Returns:
+        Absolute paths, each once, sorted.
     """
     files = {os.path.abspath(path.parent) for path in datasets}
     names = {path.name.split("-")[0] for path in datasets}

@@ -64,13 +64,26 @@ class Recipe:
 
 
 def recipe_files(requirements: Path | str) -> list[Path]:
-    """The recipe beside these requirements and its patches; empty if there is no recipe."""
+    """List the recipe beside locked requirements and its patches.
+
+    Args:
+        requirements: the lock file.
+
+    Returns:
+        The recipe, then the patches in the order in which they are applied; empty if there is no recipe.
+    """
     recipe = Path(requirements).with_name(RECIPE)
     return [recipe, *sorted((recipe.parent / "patches").glob("*.patch"))] if recipe.is_file() else []
 
 
 def recipe_beside(requirements: Path | str) -> Recipe | None:
-    """The recipe of what has to be built for these requirements; None if there is no recipe.
+    """Read the recipe of what has to be built for locked requirements.
+
+    Args:
+        requirements: the lock file.
+
+    Returns:
+        The recipe; None if there is none.
 
     Raises:
         DdlbenchError: the recipe cannot be read.
@@ -204,11 +217,14 @@ def _require_tools(tools: Mapping[str, str], what: str, report: Callable[[str], 
 
 
 def missing_tools(recipe: Recipe, python: str) -> list[str]:
-    """The Debian packages that must be installed before the recipe can be built.
+    """List the Debian packages that must be installed before the recipe can be built.
 
     Args:
         recipe: what is to be built.
         python: the interpreter that it is for.
+
+    Returns:
+        Their names, sorted; empty if the machine has all tools.
 
     Raises:
         DdlbenchError: the interpreter does not work.
@@ -218,13 +234,13 @@ def missing_tools(recipe: Recipe, python: str) -> list[str]:
 
 
 def _missing(tools: Mapping[str, str]) -> list[str]:
-    """The Debian packages of the tools that this machine does not have."""
+    """Return the Debian packages of the tools that this machine does not have."""
     lacking = {package for tool, package in tools.items() if not (shutil.which(tool) or Path(tool).is_file())}
     return sorted(lacking)
 
 
 def _machine(recipe: Recipe) -> list[str]:
-    """The properties of this machine that a wheel depends on: architecture, C library, compiler, CPU extensions."""
+    """Return what a wheel depends on of this machine: architecture, C library, compiler, CPU extensions."""
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
     here = set(flags[1].split()) if flags else set()
     return [
@@ -236,7 +252,7 @@ def _machine(recipe: Recipe) -> list[str]:
 
 
 def _cache() -> Path:
-    """Where wheels are kept."""
+    """Return the folder in which wheels are kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ddlbench" / "wheels"
 
 
@@ -249,7 +265,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def _output(command: list[str]) -> str:
-    """The output of a short command."""
+    """Return the output of a short command."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
