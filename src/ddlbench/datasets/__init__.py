@@ -30,15 +30,15 @@ def prepare(
 ) -> dict[str, Any]:
     """Write the file of a data set.
 
-    The file holds train_images, test_images (uint8, [n, h, w, c]) and train_labels, test_labels (uint8, [n], 0 to 9).
-    cifar10's images are always 32x32x3, and imagenet's are paths (see their modules).
+    The file holds train_images and test_images (uint8, `(n, height, width, channels)`), and train_labels and
+    test_labels (uint8, `(n,)`, 0 to 9). cifar10's images are always 32x32x3; imagenet's are paths (see their modules).
 
     Args:
         name: of the data set.
         settings: its entry in the configuration (folder or url; digits and synthetic need none).
-        output: the file.
+        output: where the .npz file goes.
         image_shape: height, width, channels.
-        seed: of made-up images (synthetic).
+        seed: of generated images (synthetic).
 
     Returns:
         Facts: name, sha256 of the file, image_shape ("28x28x1"), train_images and test_images (how many), source (in

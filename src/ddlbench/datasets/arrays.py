@@ -19,7 +19,11 @@ CLASSES = 10
 
 
 def write(path: Path | str, arrays: Arrays) -> str:
-    """Write arrays to a file, whole or not at all; equal arrays give equal bytes.
+    """Write arrays to a file, atomically; equal arrays give equal bytes.
+
+    Args:
+        path: where the .npz file goes.
+        arrays: by name.
 
     Returns:
         The file's sha256.
@@ -37,7 +41,14 @@ def write(path: Path | str, arrays: Arrays) -> str:
 
 
 def load(path: Path | str) -> Arrays:
-    """Read the arrays of a file. Nothing is unpickled."""
+    """Read the arrays of a file. Nothing is unpickled.
+
+    Args:
+        path: the .npz file.
+
+    Returns:
+        The arrays by name.
+    """
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
@@ -48,8 +59,8 @@ def check(path: Path | str, sha256: str) -> None:
     A file that is not is renamed to `<name>.set-aside`, so that nothing uses it and the next start makes it again.
 
     Args:
-        path: of the file.
-        sha256: that it had.
+        path: the .npz file.
+        sha256: of the file when it was made.
 
     Raises:
         DdlbenchError: the file is missing, or does not match.
@@ -69,5 +80,12 @@ def check(path: Path | str, sha256: str) -> None:
 
 
 def shape_words(shape: Shape) -> str:
-    """Write a shape as `28x28x1`: height x width x channels."""
+    """Format a shape for people.
+
+    Args:
+        shape: height, width, channels.
+
+    Returns:
+        A text like `28x28x1`.
+    """
     return "x".join(map(str, shape))

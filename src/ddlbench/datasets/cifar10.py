@@ -57,11 +57,21 @@ PUBLISHED = Archive(
 def read(
     settings: Mapping[str, str | None], shape: Shape, seed: int, archive: Archive = PUBLISHED
 ) -> tuple[Arrays, dict[str, Any]]:
-    """The images as 32x32x3, whatever the shape that will be made of them.
+    """Read CIFAR-10's images, always as 32x32x3: they are enlarged when they are used.
 
-    They come from `settings["folder"]`, the six files or the archive in it, or without one from `settings["url"]`.
-    Files of a folder may be others than CIFAR-10's (a part of it): then `known` is False in the facts.
-    A fetched archive must have the known checksum.
+    Args:
+        settings: `folder`, with the six files or the archive in it; or `url`, the address of the archive, which is used
+            without a folder and whose content must have the known checksum.
+        shape: of the images that models get, one of SHAPES.
+        seed: not used.
+        archive: the checksums and sizes to expect.
+
+    Returns:
+        train_images and test_images (uint8, `(n, 32, 32, 3)`), train_labels and test_labels (uint8, `(n,)`); and the
+        facts source, known and files. `known` is False if a folder has other files than CIFAR-10's, or parts of them.
+
+    Raises:
+        DdlbenchError: the data cannot be read or fetched, are damaged, or cannot have this shape.
     """
     if shape not in SHAPES:
         known = " or ".join(map(shape_words, SHAPES))
@@ -83,7 +93,7 @@ def read(
 
 
 def _records(contents: Mapping[str, bytes], names: list[str], part: str) -> Arrays:
-    """Images [n, h, w, c] and labels of some of the files, one after another."""
+    """Return the images `(n, height, width, channels)` and labels `(n,)` of some of the files, joined."""
     for name in names:
         size = len(contents[name])
         if not size or size % RECORD_BYTES:
@@ -101,7 +111,7 @@ def _records(contents: Mapping[str, bytes], names: list[str], part: str) -> Arra
 
 
 def _from_folder(folder: Path, archive: Archive) -> dict[str, bytes]:
-    """The files in the folder itself, in the folder that the archive unpacks to, or in the archive."""
+    """Read the files in the folder itself, in the folder that the archive unpacks to, or in the archive."""
     for place in (folder, folder / "cifar-10-batches-bin"):
         if all((place / name).is_file() for name in archive.files):
             return {name: _bytes(place / name, MOST_BYTES) for name in archive.files}
@@ -152,7 +162,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _unpacked(data: bytes, where: str, archive: Archive) -> dict[str, bytes]:
-    """The six files in an archive, in memory: nothing of it is written, and no larger file is unpacked."""
+    """Return the six files in an archive, in memory: nothing of it is written, and no larger file is unpacked."""
     found: dict[str, bytes] = {}
     try:
         with (

@@ -1,6 +1,6 @@
-"""Fetching a file over https, or not at all: within a time and size, never out of https, and with the known checksum.
+"""Fetching a file over https, completely or not at all: with limits of time and size, and with the known checksum.
 
-Pooch transfers it (https://www.fatiando.org/pooch); what it does not bound is bounded here.
+Pooch transfers it (https://www.fatiando.org/pooch); this module adds the limits that Pooch does not have.
 """
 
 import io
@@ -30,7 +30,7 @@ _CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Expected:
-    """A file that is to be fetched: what it is called in messages, its checksum, and its size."""
+    """A file that is to be fetched: its name in messages, its checksum, and its size."""
 
     name: str
     sha256: str
@@ -40,14 +40,17 @@ class Expected:
 def fetch(
     url: str, expected: Expected, *, advice: str, silence_s: float = SILENCE_S, total_s: float = TOTAL_S
 ) -> bytes:
-    """The file at an address. If it takes longer than some seconds, lines on stderr say how far it is.
+    """Fetch the file at an address. If it takes longer than some seconds, lines on stderr report the progress.
 
     Args:
         url: its address: https, or http on this machine itself.
         expected: the file.
-        advice: what else somebody can do; the last words of an error.
+        advice: what else the user can do; the last words of an error.
         silence_s: the longest pause.
         total_s: the longest time of the transfer.
+
+    Returns:
+        The content of the file.
 
     Raises:
         DdlbenchError: there is no answer, it takes too long, is too large, or is another file.
@@ -64,7 +67,7 @@ def fetch(
 
 
 class _Body(io.BytesIO):
-    """What arrives, at most `most_bytes` of it."""
+    """The content that has arrived, at most `most_bytes` of it."""
 
     def __init__(self, url: str, most_bytes: int) -> None:
         super().__init__()
@@ -90,7 +93,15 @@ class _Deadline:
         self.has_passed = False
 
     def applies_to(self, response: "Response", **_: Any) -> None:
-        """Let a response be stopped, and refuse one that leads out of https."""
+        """Let a response be stopped, and refuse one that redirects to another protocol than https.
+
+        Args:
+            response: the answer of the server.
+            **_: further arguments of the hook of requests, which are not used.
+
+        Raises:
+            DdlbenchError: it redirects to an address without https.
+        """
         if response.is_redirect:
             _require_https(urljoin(response.url, response.headers["location"]))
         self._response = response
@@ -114,7 +125,7 @@ class _Deadline:
 
 
 def _transferred(url: str, most_bytes: int, silence_s: float, total_s: float) -> bytes:
-    """The content at an address."""
+    """Return the content at an address."""
     import pooch
     import requests
 
@@ -144,7 +155,7 @@ def _transferred(url: str, most_bytes: int, silence_s: float, total_s: float) ->
 
 
 def _reason(error: BaseException) -> str:
-    """What is at the bottom of a library's error, as the end of a message."""
+    """Return the innermost cause of a library's error, as the end of a message."""
     from urllib3.exceptions import IncompleteRead
 
     while below := error.__cause__ or error.__context__:
@@ -155,7 +166,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _certificates() -> str | bool:
-    """The authorities that this machine trusts (or SSL_CERT_FILE names); True if it has none: those of `certifi`."""
+    """Return this machine's certificate authorities (or SSL_CERT_FILE's); True if it has none: those of `certifi`."""
     known = ssl.get_default_verify_paths()
     return known.cafile or known.capath or True
 

@@ -1,4 +1,4 @@
-"""The IDX format of MNIST: a magic number, the dimensions, and as many bytes as they say.
+"""The IDX format of MNIST: a magic number, the dimensions, and the values as bytes.
 
 Format: two zero bytes, a type (8 = unsigned byte), the number of dimensions; each dimension as 4 bytes, big-endian;
 then the values, the last dimension running fastest (Y. LeCun, C. Cortes, C. Burges, The MNIST Database, 1998).
@@ -16,16 +16,24 @@ from numpy.typing import NDArray
 
 from ddlbench.errors import DdlbenchError
 
-MAX_BYTES = 2**30  # of values; more is a damaged header, or not for this
+MAX_BYTES = 2**30  # of values; a header that announces more is damaged
 _UNSIGNED_BYTE = 8
 _KINDS = {1: "labels", 3: "images"}
 
 
 def parse(data: bytes, name: str, dimensions: int) -> NDArray[np.uint8]:
-    """The array in `data`, plain or gzip-compressed (told by its first bytes).
+    """Parse the content of an IDX file, which may be gzip-compressed; never use more memory than its header announces.
 
-    dimensions: 1 for labels, 3 for images. Never more memory than the header says.
-    Raises DdlbenchError that names the file, what was expected and what was found.
+    Args:
+        data: the content; its first bytes show whether it is compressed.
+        name: of the file, for errors.
+        dimensions: 1 for labels, 3 for images.
+
+    Returns:
+        The array: `(n,)` for labels, `(n, height, width)` for images.
+
+    Raises:
+        DdlbenchError: the data are no IDX file of these dimensions, or are damaged; with what was expected and found.
     """
     stream: BinaryIO = io.BytesIO(data)
     if data[:2] == b"\x1f\x8b":

@@ -21,9 +21,18 @@ FOLDERS = {"train": "train", "test": "val"}
 
 
 def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
-    """Make the index of `settings["folder"]`: its path, class names in order, and each part's paths, sizes and labels.
+    """Make the index of a folder of images.
 
     Equal names and sizes at the same place give equal bytes. A worker refuses an image that has another size later.
+
+    Args:
+        settings: `folder`, with train/<class>/<image> and val/<class>/<image>.
+        shape: must be 224x224x3.
+        seed: not used.
+
+    Returns:
+        folder (its path), classes (names in order), and for train and test: *_images (paths below the folder), *_sizes
+        (bytes, int64) and *_labels (int64), each `(n,)`; and the facts source, known and files.
 
     Raises:
         DdlbenchError: there is no folder, or its content is not as expected.
@@ -79,7 +88,7 @@ def _classes(folder: Path) -> list[str]:
 
 
 def _images(folder: Path) -> Iterator[tuple[str, int]]:
-    """The names and sizes (bytes) of the images in a class's folder, in order; none if it does not exist."""
+    """Yield the names and sizes (bytes) of the images in a class's folder, in order; none if it does not exist."""
     if not folder.is_dir():
         return
     with os.scandir(folder) as entries:

@@ -59,10 +59,21 @@ FILES: Mapping[str, IdxFile] = {  # as published at yann.lecun.com/exdb/mnist; t
 def read(
     settings: Mapping[str, str | None], shape: Shape, seed: int, files: Mapping[str, IdxFile] = FILES
 ) -> tuple[Arrays, dict[str, Any]]:
-    """The four arrays of `settings["folder"]`, or without one of `settings["url"]`.
+    """Read the four IDX files of MNIST, or of a data set in the same format.
 
-    Files of a folder may be others than MNIST's (Fashion-MNIST, a part of it): then `known` is False in the facts.
-    Fetched files must have the known checksums.
+    Args:
+        settings: `folder`, with the four files; or `url`, the address below which they are fetched without a folder,
+            and whose files must have the known checksums.
+        shape: height, width and 1.
+        seed: not used.
+        files: names, checksums and sizes to expect.
+
+    Returns:
+        train_images and test_images (uint8, `(n, height, width, 1)`), train_labels and test_labels (uint8, `(n,)`); and
+        the facts source, known and files. `known` is False if a folder has other files than MNIST's (Fashion-MNIST).
+
+    Raises:
+        DdlbenchError: the data cannot be read or fetched, are damaged, or do not have this shape.
     """
     folder, url = settings.get("folder"), settings.get("url")
     if folder:
@@ -91,7 +102,7 @@ def read(
 
 
 def _from_folder(folder: Path, file: IdxFile) -> tuple[str, bytes]:
-    """Path and bytes of the file in `folder`, under any of the names that it goes by."""
+    """Return path and bytes of the file in `folder`, under any of the names under which it is distributed."""
     dotted = file.name.replace("-idx", ".idx")
     for name in (file.name, f"{file.name}.gz", dotted, f"{dotted}.gz"):
         try:
@@ -106,7 +117,7 @@ def _from_folder(folder: Path, file: IdxFile) -> tuple[str, bytes]:
 
 
 def _fetched(url: str, file: IdxFile) -> tuple[str, bytes]:
-    """Address and bytes of the compressed file below `url`, whose checksum is the known one."""
+    """Return address and bytes of the compressed file below `url`, whose checksum is the known one."""
     address = f"{url.rstrip('/')}/{file.name}.gz"
     advice = "Or fetch the four files by other means and set datasets: mnist: folder:"
     expected = Expected("the file of MNIST", file.gz_sha256, file.gz_bytes)
@@ -114,7 +125,7 @@ def _fetched(url: str, file: IdxFile) -> tuple[str, bytes]:
 
 
 def _check_pair(arrays: Arrays, names: Mapping[str, str], part: str, shape: Shape) -> None:
-    """Images of the shape asked for, as many labels as images, and labels that are classes."""
+    """Check that the images have the wanted shape, that there is a label for each, and that labels are classes."""
     images, labels = arrays[f"{part}_images"], arrays[f"{part}_labels"]
     if (*images.shape[1:], 1) != shape:
         found = f"{images.shape[1]}x{images.shape[2]}x1"

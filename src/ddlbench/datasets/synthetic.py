@@ -1,4 +1,4 @@
-"""Made-up images of any shape, for timing: ten classes that can be learnt, from a seed."""
+"""Generated images of any shape, for timing: ten classes that a model can learn, from a seed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,20 @@ NOISE = 40.0  # grey levels
 
 
 def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[Arrays, dict[str, Any]]:
-    """Make images: each is the pattern of its class with noise. All classes have the same number, in random order."""
+    """Generate images: each is the pattern of its class with noise. All classes are equally frequent, in random order.
+
+    Args:
+        settings: not used.
+        shape: height, width, channels.
+        seed: of patterns, noise and order.
+
+    Returns:
+        train_images and test_images (uint8, `(n, height, width, channels)`), train_labels and test_labels (uint8,
+        `(n,)`); and the facts source, known and files. There are fewer images if they are large.
+
+    Raises:
+        DdlbenchError: a dimension is less than 1.
+    """
     if min(shape) < 1:
         raise DdlbenchError(
             f"{shape_words(shape)} is not a shape of images (height, width, channels, each at least 1)"
@@ -38,7 +51,7 @@ def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[A
 
 
 def _patterns(random: np.random.Generator, shape: Shape) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """A smooth pattern for each class, [classes, h, w, c], grey levels 64 to 192."""
+    """Generate a smooth pattern for each class, `(classes, height, width, channels)`, grey levels 64 to 192."""
     height, width, channels = shape
     coarse = random.uniform(64, 192, (CLASSES, PATTERN, PATTERN, channels)).astype(np.float32)
     from scipy import ndimage
