@@ -1,4 +1,4 @@
-"""What several commands share: types of arguments, which refuse a wrong value before anything starts, and counts."""
+"""What several commands share: argument types, which refuse a wrong value before anything starts, and number words."""
 
 import argparse
 import math
@@ -10,7 +10,13 @@ DEFAULT_CONFIG = Path("config/config.yaml")
 
 
 def existing_file(text: str) -> Path:
-    """The path of a file that exists.
+    """Parse the path of a file that exists.
+
+    Args:
+        text: what the user typed.
+
+    Returns:
+        The path.
 
     Raises:
         ArgumentTypeError: there is no such file.
@@ -46,7 +52,16 @@ def number(least: float, most: float, what: str) -> Callable[[str], float]:
 
 
 def whole_number(least: int, most: int, what: str) -> Callable[[str], int]:
-    """Make a type for whole numbers in a range, as `number` does for all numbers."""
+    """Make a type for whole numbers in a range, as `number` does for all numbers.
+
+    Args:
+        least: the smallest number allowed.
+        most: the largest number allowed.
+        what: what the number is, for the error: "a port".
+
+    Returns:
+        A function from text to number, which raises ArgumentTypeError for any other text.
+    """
 
     def parsed(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,12}", text) or not least <= int(text) <= most:
@@ -58,7 +73,13 @@ def whole_number(least: int, most: int, what: str) -> Callable[[str], int]:
 
 
 def host_name(text: str) -> str:
-    """The name or address of a host, in a form that a resolver accepts.
+    """Parse the name or address of a host.
+
+    Args:
+        text: what the user typed.
+
+    Returns:
+        The text, unchanged.
 
     Raises:
         ArgumentTypeError: no resolver could accept it.
@@ -73,5 +94,13 @@ def host_name(text: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with its noun: `1 file`, `3 files`."""
+    """Format a number with its noun.
+
+    Args:
+        count: the number.
+        noun: in the singular; its plural ends with s.
+
+    Returns:
+        A text like `1 file` or `3 files`.
+    """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

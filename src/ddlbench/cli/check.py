@@ -1,4 +1,4 @@
-"""`ddlbench check`: is a configuration right, and what does it plan."""
+"""`ddlbench check`: validate a configuration and show what it plans."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,11 @@ from ddlbench.cli.arguments import DEFAULT_CONFIG, counted
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser.
+
+    Args:
+        commands: the parser's sub-commands.
+    """
     parser = commands.add_parser(
         "check", help="validate a configuration and count what it plans; starts nothing"
     )

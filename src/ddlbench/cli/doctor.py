@@ -11,7 +11,11 @@ _SHARE_OF_A_PROGRAM = 0.9  # of the patience: a program ends before the doctor g
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser.
+
+    Args:
+        commands: the parser's sub-commands.
+    """
     parser = commands.add_parser(
         "doctor", help="show what this machine has, which figures can be made with it, and why not the others"
     )

@@ -5,7 +5,11 @@ from pathlib import Path
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser.
+
+    Args:
+        commands: the parser's sub-commands.
+    """
     parser = commands.add_parser(
         "housekeeping",
         help="remove what killed runs have left behind (locks, containers); living runs lose nothing",

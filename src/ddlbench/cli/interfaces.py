@@ -9,7 +9,11 @@ from ddlbench.errors import DdlbenchError
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser.
+
+    Args:
+        commands: the parser's sub-commands.
+    """
     parser = commands.add_parser(
         "interfaces", help="list the network interfaces, and what each fabric and transport would use"
     )
@@ -44,7 +48,7 @@ def _interfaces(arguments: argparse.Namespace) -> int:
 
 
 def _carrier(fabric: str, named: Mapping[str, str | None]) -> str:
-    """The interface that would carry the fabric, or why there is none."""
+    """Return the name of the interface that would carry the fabric, or why there is none."""
     from ddlbench.network.fabrics import interface_of
     from ddlbench.sandbox.sandbox import check_sandbox
 

@@ -25,7 +25,11 @@ LONGEST_TIMEOUT_S = 86_400
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command, and what it can probe, to a parser's sub-commands."""
+    """Add the command and its own sub-commands (link, address, answer) to a parser.
+
+    Args:
+        commands: the parser's sub-commands.
+    """
     parser = commands.add_parser("probe", help="measure one-way time and throughput between two hosts")
     kinds = parser.add_subparsers(metavar="WHAT", required=True)
     link = kinds.add_parser(

@@ -17,7 +17,11 @@ Row = dict[str, str]
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser.
+
+    Args:
+        commands: the parser's sub-commands.
+    """
     parser = commands.add_parser(
         "summary", help="figures, headline numbers, what could not be measured, what next"
     )
@@ -44,7 +48,7 @@ def _summary(arguments: argparse.Namespace) -> int:
 
 
 def _headline(rows: Sequence[Row], figure: Mapping[str, Any], most: int = 4) -> str:
-    """Say what each line of a figure is at both ends of its x axis.
+    """Give the values of each line of a figure at both ends of its x axis.
 
     Example: `training_time_s at bandwidth_mbit 400 and 2000: mlp 66.1 [64.9, 67.0] and 35.2 [34.8, 35.9]; conv1 ...`.
     """
@@ -80,7 +84,7 @@ def _interval(row: Row | None, metric: str) -> str:
 
 
 def _gaps(tables: Iterable[Path]) -> Iterator[str]:
-    """Say what could not be measured, and why; each reason once."""
+    """Yield what could not be measured, and why; each reason once."""
     gaps: dict[tuple[str, str, str], set[str]] = {}
     for row in (row for table in tables for row in _read_csv(table)):
         if row.get("status", "measured") != "measured":
@@ -110,7 +114,7 @@ def _next_commands(
 
 
 def _program(name: str) -> str:
-    """The command of a program of this environment: its name if the shell finds it, else its path."""
+    """Return the command of a program of this environment: its name if the shell finds it, else its path."""
     installed = Path(sys.executable).parent / name
     return name if shutil.which(name) or not installed.exists() else os.path.relpath(installed)
 

@@ -1,4 +1,4 @@
-"""`ddlbench trace`: where does a result come from."""
+"""`ddlbench trace`: show what a result was made from."""
 
 import argparse
 
@@ -6,7 +6,11 @@ from ddlbench.cli.arguments import existing_file
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser.
+
+    Args:
+        commands: the parser's sub-commands.
+    """
     parser = commands.add_parser(
         "trace", help="print the tree from a result down to data sets, code and hosts"
     )

@@ -1,4 +1,4 @@
-"""`ddlbench verify`: do results still match all that they were made from."""
+"""`ddlbench verify`: check whether results still match all that they were made from."""
 
 import argparse
 
@@ -7,7 +7,11 @@ from ddlbench.errors import ConfigError
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser's sub-commands."""
+    """Add the command to a parser.
+
+    Args:
+        commands: the parser's sub-commands.
+    """
     parser = commands.add_parser(
         "verify", help="hash all that results were made from again; name what differs"
     )
