@@ -62,7 +62,7 @@ class AllocatedHosts:
         self._log = logs / "srun.log"
         self._nodes: list[Node] = []
         self._process: subprocess.Popen[bytes] | None = None
-        self._early: str | None = job.runtime  # each agent begins with a starter in it
+        self._early: str | None = job.runtime  # each agent opens a starter in this runtime at once
         write_atomically(logs / "group.json", written(job))
         argv = srun_argv(
             [sys.executable, "-m", "ddlbench.cluster.node_agent", str(logs / "group.json")],

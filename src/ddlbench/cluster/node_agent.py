@@ -61,7 +61,7 @@ class NodeAgent:
     """
 
     def __init__(self, job: GroupJob, stack: ExitStack) -> None:
-        self.job = replace(job, inherited=dict(os.environ))  # of this node, not of the driver's
+        self.job = replace(job, inherited=dict(os.environ))  # the variables of this node, not of the driver's
         self.name = _node_name()
         self.interface = interface_of(job.fabric, job.interfaces)
         self.members: dict[int, Process] = {}
@@ -250,7 +250,7 @@ def main(job_path: str) -> int:
             agent = NodeAgent(read_text(GroupJob, Path(job_path).read_text()), stack)
             hello = agent.introduction(token)
         except DdlbenchError as error:
-            with suppress(OSError):  # another node was first to have one
+            with suppress(OSError):  # the driver has gone, as another node has failed before
                 driver.send(AgentFailed(_node_name(), str(error), token))
             return error.exit_code
         with suppress(OSError):  # the driver has gone

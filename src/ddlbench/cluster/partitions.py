@@ -8,7 +8,7 @@ from ddlbench.cluster.slurm import ask, minutes
 from ddlbench.errors import ConfigError, nearest
 
 FORMAT = "%P|%N|%T|%G|%c|%m|%l|%a"  # partition, node, state, generic resources, processors, MB, time limit, up or down
-_NOT_THERE = ("down", "drain", "fail", "boot", "power", "maint", "unk")  # beginnings of states of no use
+_NOT_THERE = ("down", "drain", "fail", "boot", "power", "maint", "unk")  # beginnings of unusable states
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The command that starts one of our processes on each node of a SLURM allocation."""
+"""The command that starts one of ddlbench's processes on each node of a SLURM allocation."""
 
 from collections.abc import Mapping, Sequence
 

@@ -66,14 +66,14 @@ def _port(folder: Path) -> Port:
 
 
 def _named_by_addresses(port: Path) -> Iterator[str]:
-    """The interfaces that a RoCE port's addresses belong to; bonds are found in this way too."""
+    """Yield the interfaces that a RoCE port's addresses belong to; bonds are found in this way too."""
     for entry in _entries(port / "gid_attrs/ndevs"):
         if name := attribute(entry):
             yield name
 
 
 def _of_same_card(device: Path, number: int, link_layer: str) -> Iterator[str]:
-    """The interfaces of the same card: all if it has one port, else those that have this port's number."""
+    """Yield the interfaces of the same card: all if it has one port, else those that have this port's number."""
     alone = len(_entries(device / "ports")) == 1
     for interface in _entries(device / "device/net"):
         numbers = [

@@ -8,7 +8,7 @@ from ddlbench.protocol.messages import GpuShare
 
 GIB = 2**30
 NETWORK = "10.66.0.0/16"  # of all emulated hosts
-# The hosts' share of the available memory; the operating system and our own processes need the rest.
+# The hosts' share of the available memory; the operating system and the driver's processes need the rest.
 MEMORY_SHARE = 0.9
 
 
@@ -116,7 +116,7 @@ def on_nodes(count: int, *, vcpus: int, memory_gb: float) -> Placement:
 
 
 def _hosts_per_core(dilation: float, count: int, vcpus: int, cores: int) -> int:
-    """How many hosts share a core with the dilation that is asked for."""
+    """Compute how many hosts share a core with the requested dilation."""
     possible = [vcpus * n for n in range(ceil(count / cores), count + 1)]
     if dilation not in possible:
         raise ConfigError(

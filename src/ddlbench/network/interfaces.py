@@ -100,7 +100,7 @@ def described(addresses: Mapping[str, Addresses], sys: Path) -> list[Interface]:
 
 
 def _is_same(folder: Path, hardware: str) -> bool:
-    """Whether sysfs describes this interface, and not one of the same name in another network namespace."""
+    """Return whether sysfs describes this interface, and not one of the same name in another network namespace."""
     return folder.is_dir() and attribute(folder / "address")[:_COMPARED] == hardware.lower()[:_COMPARED]
 
 

@@ -157,7 +157,7 @@ class Capacity:
             senders: how many hosts send at once; None: all.
 
         Returns:
-            Whether an earlier measurement with trains that are no longer reached the link's rate for all senders.
+            Whether an earlier measurement, with equal or shorter trains, reached the link's rate for all senders.
         """
         # Longer trains are never slower, so what was measured with shorter ones counts too.
         need_mbit = (senders or len(self.star.addresses)) * link.dilated(self.star.dilation).bandwidth_mbit
@@ -264,7 +264,7 @@ def _set_trains(ports: Sequence[Port], train: int) -> None:
 
 
 def _forwarded_bytes(ports: Sequence[Port]) -> tuple[float, int]:
-    """The time, and how many bytes the hosts have received until now."""
+    """Return the time, and how many bytes the hosts have received until then."""
     total = 0
     for port in ports:
         (link,) = port.netlink.get_links(port.index)

@@ -42,7 +42,7 @@ class Link:
         return self.loss_percent > 0
 
     def as_dict(self) -> dict[str, float]:
-        """The numbers by name; jitter only if there is some."""
+        """Return the numbers by name; jitter only if there is some."""
         numbers = asdict(self)
         return numbers if self.jitter_ms else {key: numbers[key] for key in numbers if key != "jitter_ms"}
 

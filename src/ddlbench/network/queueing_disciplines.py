@@ -55,7 +55,7 @@ def differences(before: Settings, after: Settings) -> list[str]:
 
 
 def _plain(options: Any) -> dict[str, Any]:
-    """The numbers and texts among a discipline's parameters, by name."""
+    """Return the numbers and texts among a discipline's parameters, by name."""
     if options is None:
         return {}
     if isinstance(options, bytes | str | int | float):

@@ -40,7 +40,7 @@ class Sites:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The sites as JSON data.
+        """Return the sites as JSON data.
 
         Returns:
             {sites: names in order, lans: {name: link}, wans: {name -> name: link}}; a link as of `Link.as_dict`.

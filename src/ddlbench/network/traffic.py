@@ -48,7 +48,7 @@ class Effort:
 
 FULL = Effort(window_s=0.2, windows=9, loss_packets=20_000)
 BRIEF = Effort(window_s=0.06, windows=3, loss_packets=4_000)  # for a link that was in tolerance before
-LONG = Effort(window_s=1.0, windows=5, loss_packets=20_000)  # for a link that was out of tolerance just now
+LONG = Effort(window_s=1.0, windows=5, loss_packets=20_000)  # for a link that was out of tolerance before
 
 
 def udp_socket(namespace: int, address: str, port: int) -> socket.socket:

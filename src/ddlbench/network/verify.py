@@ -60,7 +60,7 @@ class Measured:
     loss_percent: float
 
     def as_dict(self) -> dict[str, float]:
-        """The three numbers by name."""
+        """Return the three numbers by name."""
         return asdict(self)
 
 
@@ -237,7 +237,7 @@ def _round_trips_ms(star: Star, sockets: list[socket.socket], link: Link) -> lis
 
 
 def _losses_percent(star: Star, senders: list[socket.socket], link: Link, packets: int) -> list[float]:
-    """The percentage of small packets of each host that the router does not forward to the next."""
+    """Return the percentage of small packets of each host that the router does not forward to the next."""
     for endpoint in senders:
         endpoint.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
         endpoint.setblocking(True)

@@ -54,10 +54,10 @@ class Found:
 
     times_s: dict[Asked, list[float]]
     not_available: dict[str, str]  # collective -> why
-    measured: Measured | None  # the link, unless what went wrong came first
+    measured: Measured | None  # the link; None if a worker failed before
     backend: str
     dilation: float
-    vanished: str | None  # what went wrong, where this is a part only
+    vanished: str | None  # what went wrong, if the times are incomplete; else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +232,7 @@ def run(job: CollectivesJob) -> CollectivesProbed:
         with launched(job.group) as on_hosts:
             group, star = on_hosts.group, on_hosts.hosts.star
             assert star is not None
-            for each in job.wanted:  # windows open while the links are
+            for each in job.wanted:  # TCP's windows open while the links are unshaped
                 _seconds(group, each, 1, job.group.timeouts)
             star.shape(job.link)
             measured = verify(star, job.link, job.tolerances)
@@ -263,7 +263,7 @@ def _batch(once_s: float) -> int:
 
 
 def _seconds(group: WorkerGroup, asked: Asked, times: int, timeouts: Timeouts) -> float:
-    """The slowest rank's time of one operation. Raises DdlbenchError where a rank got a wrong result."""
+    """Return the slowest rank's time of one operation, in s. Raises DdlbenchError if a rank got a wrong result."""
     name, size = asked
     elements = size if name == PINGPONG else size // ELEMENT_BYTES
     limit_s = timeouts.prepare_s + timeouts.step_s

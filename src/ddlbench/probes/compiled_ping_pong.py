@@ -13,7 +13,7 @@ from ddlbench.probes.ping_pong import Exchange
 
 @cache
 def compiled() -> Exchange:
-    """An Exchange that calls the system's send and recv. Before a fork, this compiles it for both processes."""
+    """Return an Exchange that calls the system's send and recv. A call before a fork compiles it for both processes."""
     move = _compiled_move()
 
     def exchange(connection: socket.socket, message: memoryview, trips: int, *, begins: bool) -> None:

@@ -12,7 +12,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.system.namespaces import enter
 from ddlbench.system.processes import describe_exit, die_with_parent
 
-_START_S = 10.0  # until the server must listen
+_START_S = 10.0  # how long a server may take until it listens
 _POLL_S = 0.02
 _NOT_YET = (
     "refused",

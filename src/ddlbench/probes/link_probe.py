@@ -133,7 +133,7 @@ def run(job: LinkProbeJob) -> LinkProbed:
     with Star(addresses, congestion_control=job.congestion_control, dilation=job.dilation) as star:
         check_queues(link, hosts=2, dilation=job.dilation, memory_bytes=psutil.virtual_memory().available)
         check_delay(link, star.backend)
-        Capacity(star).check(link, senders=1)  # a message goes to or fro
+        Capacity(star).check(link, senders=1)  # only one of the two hosts sends at a time
         star.shape(link)
         measured = verify(star, link, job.tolerances) if job.tolerances else None
         times_s, vanished = probe_hosts(
@@ -170,7 +170,7 @@ def probe_hosts(
     Raises:
         PeerVanished: the second host cannot be reached at all.
     """
-    exchange = compiled()  # once for both processes
+    exchange = compiled()  # before the fork, so that both processes have it
     with entered(star.namespaces[1]):
         listener = listening(hosts[1].address)
     with listener:

@@ -25,7 +25,7 @@ def server_argv(program: str, port: int, *, rdma_port: str, iterations: int) -> 
     """
     device, _, number = rdma_port.partition(":")
     units = ["--report_gbits"] if program == BANDWIDTH else []
-    # All sizes from 2 bytes to 8 MiB; no warning of the processor's clock between the numbers.
+    # -a: all sizes from 2 bytes to 8 MiB; -F: no warning about the processor's clock between the numbers.
     return [program, "-d", device, "-i", number, "-p", str(port), "-n", str(iterations), "-a", "-F", *units]
 
 
@@ -80,7 +80,7 @@ def _column(report: str, name: str) -> Iterator[tuple[int, float]]:
     lines = iter(report.splitlines())
     for line in lines:
         if line.split()[:1] == ["#bytes"] and name in line:
-            before = line[: line.index(name)].replace("BW peak", "BW_peak")  # one column, though two words
+            before = line[: line.index(name)].replace("BW peak", "BW_peak")  # one column, although two words
             column = len(before.split())
             break
     else:

@@ -95,7 +95,7 @@ def exchange(connection: socket.socket, message: memoryview, trips: int, *, begi
     send, receive, size = connection.send, connection.recv_into, len(message)
     if not begins:
         _fill(connection, message)
-    for _ in range(trips - (not begins)):  # nothing here that is not needed: Python's own time counts
+    for _ in range(trips - (not begins)):  # as few statements as possible: Python's own time counts
         if (sent := send(message)) != size:
             connection.sendall(message[sent:])
         if (received := receive(message)) != size:

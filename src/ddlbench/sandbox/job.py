@@ -1,4 +1,4 @@
-"""A job that one of our modules does in a sandbox of its own. Job and answer are dataclasses, in JSON files."""
+"""A job that a module of ddlbench does in a sandbox of its own. Job and answer are dataclasses, in JSON files."""
 
 import sys
 from collections.abc import Callable, Sequence

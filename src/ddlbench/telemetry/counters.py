@@ -117,6 +117,6 @@ def _interface(line: bytes) -> tuple[str, Traffic]:
 
 
 def _row(text: bytes, protocol: bytes) -> dict[str, int]:
-    """The counters of a protocol by name; the file has a line of names and a line of numbers for each protocol."""
+    """Return a protocol's counters by name; the file has a line of names and a line of numbers for each protocol."""
     names, numbers = (line.split()[1:] for line in text.splitlines() if line.startswith(protocol + b":"))
     return {name.decode(): int(number) for name, number in zip(names, numbers, strict=True)}

@@ -177,13 +177,13 @@ class Sampler:
         return (moment - self.clock_s) / self.dilation
 
     def _edge(self, taken: list[Sample]) -> Edge:
-        """The counters of the hosts at the begin or end of a repetition's timed steps."""
+        """Return the counters of the hosts at the begin or end of a repetition's timed steps."""
         counted = {each.host.name: _in_all(parse(each.counted)) for each in taken if each.counted}
         return Edge(taken[0].time_s, counted)
 
 
 def _rows(sample: Sample) -> Iterator[Row]:
-    """A row for each interface of the host; one row without an interface if hosts share theirs."""
+    """Yield a row for each interface of the host; one row without an interface if hosts share theirs."""
     counted = parse(sample.counted) if sample.counted else None
     shared = {
         "pass": sample.number,

@@ -186,7 +186,7 @@ def rates(samples: "pandas.DataFrame", metadata: Mapping[str, Any]) -> "pandas.D
 
 
 def _apart(times_s: Sequence[float], least_s: float) -> list[bool]:
-    """Which times to keep so that none is closer to the next than `least_s`; the first and the last always stay."""
+    """Return which times to keep so that none is closer to the next than `least_s`; always the first and the last."""
     kept = [len(times_s) - 1]
     for index in range(len(times_s) - 2, 0, -1):
         if min(times_s[kept[-1]] - times_s[index], times_s[index] - times_s[0]) >= least_s:
