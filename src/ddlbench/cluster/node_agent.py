@@ -215,7 +215,7 @@ def serve(agent: NodeAgent, driver: LineChannel[ToAgent]) -> None:
     """Carry out the driver's messages and report members that have ended, until the connection is closed.
 
     Args:
-        agent: what carries the messages out; a DdlbenchError of its becomes the reply.
+        agent: what carries the messages out; if it raises a DdlbenchError, the reply is `Failed`.
         driver: the connection to the driver.
     """
     with suppress(Closed):

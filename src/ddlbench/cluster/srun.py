@@ -7,9 +7,9 @@ _OF_THE_JOB = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CLUSTER_NAME")
 
 
 def variables_of_a_step(variables: Mapping[str, str]) -> dict[str, str]:
-    """Remove the variables of SLURM's that would change the meaning of srun's arguments.
+    """Remove those variables of SLURM that would change the meaning of srun's arguments.
 
-    For example, the variable of a job with memory per processor counts as a further option of srun's, which then fails.
+    For example, a job with memory per processor has a variable that srun takes as one more option, and srun then fails.
 
     Args:
         variables: the environment variables of the driver.

@@ -19,7 +19,7 @@ def train_bytes(link: Link) -> int:
 
 
 def burst_bytes(link: Link) -> int:
-    """Compute how much tbf lets pass at once: one train of segments, and what a late timer owes.
+    """Compute how much tbf lets pass at once: one train of segments, and what has to be made up for after a late timer.
 
     With less, the rate is not reached; with more, part of each gradient would not be shaped. If packets are delayed,
     timers come later, because the kernel is busy releasing packets: a tenth of the latency is allowed for that.
@@ -51,7 +51,7 @@ def sizing_link(link: Link, dilation: float) -> Link:
 
     That is the link itself: sizes in bytes do not depend on how fast time runs. A link that is too fast to be made at
     full speed is sized by the rate that is made: bursts for its own rate would be megabytes that are not shaped (3 MB
-    at 100 Gbit/s), while what a late timer owes depends on the rate that is made.
+    at 100 Gbit/s), and how much a late timer holds back depends on the rate that is made.
 
     Args:
         link: what is asked for, not dilated.

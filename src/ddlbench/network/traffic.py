@@ -70,7 +70,7 @@ def udp_socket(namespace: int, address: str, port: int) -> socket.socket:
 
 
 def discarding(endpoint: socket.socket, *, trains: bool) -> socket.socket:
-    """Let a socket that nobody reads receive and drop all packets.
+    """Let a socket that is never read receive and drop all packets.
 
     Args:
         endpoint: the socket.
