@@ -1,4 +1,4 @@
-"""Errors for people: what happened, where, what to do. They are shown without a stack trace."""
+"""Errors for users: what happened, where, and what to do. They are shown without a stack trace."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -20,14 +20,14 @@ class ConfigError(DdlbenchError):
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """A hint for a message: ` (did you mean 'mlp'?)`.
+    """Find the known name that is most similar to a wrong one.
 
     Args:
         name: what the user wrote.
         known: the names that would have been right.
 
     Returns:
-        The hint with the most similar known name; an empty string if none is similar.
+        A hint like ` (did you mean 'mlp'?)` that can be appended to a message; an empty string if no name is similar.
     """
     matches = get_close_matches(str(name), list(known), n=1, cutoff=0.5)
     return f" (did you mean {matches[0]!r}?)" if matches else ""
@@ -39,6 +39,9 @@ def exit_on_error(log: str | None = None) -> Iterator[None]:
 
     Args:
         log: a file that gets the text too, in place of its content; None: standard error alone.
+
+    Yields:
+        Nothing; the body of the `with` runs.
     """
     try:
         yield

@@ -1,1 +1,1 @@
-"""SLURM: partitions, allocations, and our agent on each node."""
+"""SLURM: partitions, allocations, and the node agent on each node."""

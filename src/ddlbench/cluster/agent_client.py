@@ -1,4 +1,4 @@
-"""One node as the driver has it: the connection to our agent there, and what that has started for us."""
+"""One node as the driver sees it: the connection to the node agent there, and the processes that it has started."""
 
 import subprocess
 from collections import deque
@@ -31,7 +31,7 @@ _ANSWER_S = 60.0
 
 
 class NodeLost(DdlbenchError):
-    """A node, or the whole allocation, has gone: nothing can be measured there any more."""
+    """A node, or the whole allocation, is gone: nothing can be measured there any more."""
 
 
 class RemoteProcess:
@@ -42,12 +42,18 @@ class RemoteProcess:
         self._node = node
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs. On a lost node it was killed."""
+        """Return its exit status, negative for a signal; None while it runs. On a lost node it is -9 (SIGKILL)."""
         self._node.read(0.0)
         return self._node.ended.get(self.pid, -9 if self._node.is_lost else None)
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Its exit status, once it has ended.
+        """Wait until it has ended.
+
+        Args:
+            timeout_s: how long to wait, in s; None: without a limit.
+
+        Returns:
+            Its exit status, negative for a signal.
 
         Raises:
             subprocess.TimeoutExpired: it still runs after `timeout_s`.
@@ -67,7 +73,7 @@ class RemoteProcess:
 
 
 class Node:
-    """One node, and our agent there at the other end of a connection.
+    """One node, and the connection to the node agent there.
 
     Attributes:
         hello: how the agent described its node.
@@ -84,22 +90,29 @@ class Node:
         self._channel = channel
 
     def send(self, message: ToAgent) -> None:
-        """Send a message; `reply` gives the reply."""
+        """Send a message without waiting for the reply, which `reply` returns.
+
+        Args:
+            message: what the agent is to do; if the connection is broken, the node counts as lost.
+        """
         try:
             self._channel.send(message)
         except OSError:
             self.is_lost = True
 
     def reply(self, kind: type[R], limit_s: float = _ANSWER_S) -> R:
-        """The reply to the last message.
+        """Wait for the reply to the last message.
 
         Args:
             kind: the class of the reply.
-            limit_s: how long it may take.
+            limit_s: how long it may take, in s.
+
+        Returns:
+            The reply.
 
         Raises:
-            DdlbenchError: the agent could not do it, in its words.
-            NodeLost: it has gone, or has not replied in time.
+            DdlbenchError: the agent could not do it; the text is the agent's.
+            NodeLost: the node is gone, has not replied in time, or has replied with another class.
         """
         deadline = monotonic() + limit_s
         while not self._replies:
@@ -115,12 +128,29 @@ class Node:
         return reply
 
     def ask(self, message: ToAgent, kind: type[R], limit_s: float = _ANSWER_S) -> R:
-        """Send a message and wait for its reply; errors as of `reply`."""
+        """Send a message and wait for its reply.
+
+        Args:
+            message: what the agent is to do.
+            kind: the class of the reply.
+            limit_s: how long it may take, in s.
+
+        Returns:
+            The reply.
+
+        Raises:
+            DdlbenchError: the agent could not do it; the text is the agent's.
+            NodeLost: as `reply`.
+        """
         self.send(message)
         return self.reply(kind, limit_s)
 
     def read(self, limit_s: float) -> None:
-        """Take in what it says within `limit_s`."""
+        """Process the messages that arrive from the agent.
+
+        Args:
+            limit_s: how long to wait for a message, in s; 0: take only those that have arrived.
+        """
         if self.is_lost:
             return
         try:
@@ -135,23 +165,35 @@ class Node:
                 self._replies.append(message)
 
     def close(self) -> None:
-        """Let it go; it ends what it has started."""
+        """Close the connection; the agent then ends all that it has started."""
         self._channel.close()
 
 
 class NodesTelemetry:
-    """The samplers of all nodes, as `Telemetry` is one."""
+    """The samplers of all nodes, with the interface of `Telemetry`."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
         self.costs: Mapping[str, object] = {}  # by node, once it has ended
 
     def begin(self, point: str, repetition: int) -> None:
-        """The timed steps of a repetition begin now."""
+        """Mark that the timed steps of a repetition begin.
+
+        Args:
+            point: the name of the point whose steps are timed; samples are labelled with it.
+            repetition: its number.
+        """
         ask_all(self._nodes, BeginSteps(point, repetition), Done)
 
     def end(self, steps: int) -> Sampled:
-        """They have ended: where their telemetry is, and what each host has counted in a step."""
+        """Mark that the timed steps have ended.
+
+        Args:
+            steps: how many there were.
+
+        Returns:
+            The telemetry files of all nodes, first begin and last end in s on the driver's clock, each host's counts.
+        """
         ends = ask_all(self._nodes, EndSteps(steps), Sampled)
         return Sampled(
             [file for end in ends for file in end.files],
@@ -169,7 +211,20 @@ class NodesTelemetry:
 
 
 def ask_all(nodes: Iterable[Node], message: ToAgent, kind: type[R]) -> list[R]:
-    """What each node replies; they do it at the same time."""
+    """Send a message to all nodes, then wait for all replies: the nodes work at the same time.
+
+    Args:
+        nodes: the receivers.
+        message: what each agent is to do.
+        kind: the class of the replies.
+
+    Returns:
+        The replies, in the order of `nodes`.
+
+    Raises:
+        DdlbenchError: an agent could not do it.
+        NodeLost: a node is gone, or has not replied in time.
+    """
     nodes = list(nodes)
     for node in nodes:
         node.send(message)

@@ -1,4 +1,4 @@
-"""Hosts that are nodes of an allocation: an agent of ours on each, all started by one srun."""
+"""Hosts that are nodes of a SLURM allocation: one srun starts a node agent on each."""
 
 import os
 import subprocess
@@ -41,10 +41,11 @@ _STOP_S = 10.0
 
 
 class AllocatedHosts:
-    """As many nodes of the allocation that we are in as the job has hosts, from one srun to its end.
+    """Nodes of the allocation that this process is in, one for each host of the job, from one srun to its end.
 
     Raises:
-        DdlbenchError: there are too few nodes, or one cannot carry the job's fabric.
+        DdlbenchError: there are too few nodes, or one has too few processors or cannot carry the job's fabric.
+        NodeLost: srun failed, or an agent has not connected in time.
     """
 
     star = None
@@ -61,7 +62,7 @@ class AllocatedHosts:
         self._log = logs / "srun.log"
         self._nodes: list[Node] = []
         self._process: subprocess.Popen[bytes] | None = None
-        self._early: str | None = job.runtime  # each agent begins with a starter in it
+        self._early: str | None = job.runtime  # each agent opens a starter in this runtime at once
         write_atomically(logs / "group.json", written(job))
         argv = srun_argv(
             [sys.executable, "-m", "ddlbench.cluster.node_agent", str(logs / "group.json")],
@@ -104,7 +105,7 @@ class AllocatedHosts:
         }
 
     def _await(self, control: ControlSocket[AgentHello | AgentFailed], count: int, limit_s: float) -> None:
-        """Wait until so many agents have sent their Hello."""
+        """Wait until that many agents have sent their Hello."""
         deadline = monotonic() + limit_s
         while len(self._nodes) < count:
             if self._process is None or self._process.poll() is not None:
@@ -119,18 +120,33 @@ class AllocatedHosts:
                 self._nodes.append(Node(hello, channel))
 
     def starter(self, runtime: str) -> "NodesStarter":
-        """What starts members on the nodes, in a runtime."""
+        """Make the nodes ready to start members in a runtime.
+
+        Args:
+            runtime: the runtime's name, a key of the job's `environments`.
+
+        Returns:
+            The starter, which is used for this runtime only.
+
+        Raises:
+            DdlbenchError: a node cannot start processes in the runtime.
+            NodeLost: a node is gone.
+        """
         if self._early != runtime:
             ask_all(self._nodes, OpenStarter(runtime), Done)
         self._early = None
         return NodesStarter(self._nodes)
 
     def control_socket(self) -> ControlSocket[Hello]:
-        """Where members connect over TCP."""
+        """Open the control socket to which members connect over TCP."""
         return tcp_socket(own_address(), greetings=(Hello,), kinds=FROM_MEMBER)
 
     def check(self) -> None:
-        """Raise NodeLost, with what SLURM says of the job, if a node is not there any more."""
+        """Check that all nodes are still there.
+
+        Raises:
+            NodeLost: one is not; the text has the job's state according to SLURM.
+        """
         for node in self._nodes:
             node.read(0.0)
         lost = [node.name for node in self._nodes if node.is_lost]
@@ -143,7 +159,20 @@ class AllocatedHosts:
     def sampled(
         self, watched: Sequence[Watched], sampling: Sampling, clock: Clock
     ) -> Iterator[NodesTelemetry]:
-        """Sample the members of each node on that node, as `telemetry.sampled` does on one machine."""
+        """Sample the members of each node on that node, as `telemetry.sampled` does on one machine.
+
+        Args:
+            watched: the hosts and their members' process ids; each host's name is a node's.
+            sampling: what is sampled, how often, and where the files go.
+            clock: the driver's clock, on which all times are.
+
+        Yields:
+            The telemetry of all nodes; its costs are known after the `with`.
+
+        Raises:
+            DdlbenchError: a sampler cannot be started.
+            NodeLost: a node is gone.
+        """
         by_name = {node.name: node for node in self._nodes}
         for host in watched:
             by_name[host.name].ask(Watch(clock.now_s(), host.role, host.pids, sampling), Done)
@@ -155,7 +184,7 @@ class AllocatedHosts:
                 telemetry.close()
 
     def end(self) -> None:
-        """Let the nodes go: without our connections each ends what it has started."""
+        """Close the connections, upon which each node ends what it has started, and end srun."""
         for node in self._nodes:
             node.close()
         if self._process is None:
@@ -186,13 +215,25 @@ class NodesStarter:
         self._nodes = {node.name: node for node in nodes}
 
     def start(self, member: StartMember, deadline: float) -> RemoteProcess:
-        """Start a member; as `Starter.start`."""
+        """Start a member on the node that is its host.
+
+        Args:
+            member: the member, and the name of its host.
+            deadline: until when it must have started, in s of the monotonic clock.
+
+        Returns:
+            The member's process on the node.
+
+        Raises:
+            DdlbenchError: the member could not be started.
+            NodeLost: the node is gone, or has not replied in time.
+        """
         node = self._nodes[member.host]
         within_s = max(0.0, deadline - monotonic())
         return RemoteProcess(node, node.ask(StartOnNode(member, within_s), Started, within_s + _STOP_S).pid)
 
     def close(self) -> None:
-        """Start no more; what was started goes on."""
+        """Start no further members; those that were started continue."""
         ask_all(self._nodes.values(), CloseStarter(), Done)
 
     def __enter__(self) -> Self:
@@ -201,11 +242,11 @@ class NodesStarter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing: `close` is told once, and the nodes end with the job."""
+        """Do nothing: `close` is called explicitly, and the nodes end with the job."""
 
 
 def _host(planned: Host, node: Node) -> Host:
-    """The host that a node is. Raises DdlbenchError if it has fewer processors than the study's hosts."""
+    """Describe a node as a host. Raises DdlbenchError if it has fewer processors than the study's hosts."""
     hello = node.hello
     if len(hello.cores) < planned.threads:
         raise DdlbenchError(

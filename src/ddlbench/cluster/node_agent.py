@@ -1,9 +1,9 @@
-"""Our process on each node of an allocation: it starts that node's members, watches them, and describes the node.
+"""The node agent, one on each node of an allocation: it starts, watches and ends members, and describes the node.
 
     python -m ddlbench.cluster.node_agent GROUP.json        (a task of srun's, one a node; see `allocated`)
 
-The variable DDLBENCH_CONTROL says where the driver listens, which then sends it messages. When the driver has gone,
-all that it has started is killed.
+The variable DDLBENCH_CONTROL holds the address at which the driver listens. The driver sends messages over this
+connection. When the driver is gone, all that the agent has started is killed.
 """
 
 import os
@@ -54,10 +54,14 @@ _POLL_S = 0.05
 
 
 class NodeAgent:
-    """What runs on this node for one run: the fork server, the members, and the sampler that watches them."""
+    """What runs on this node for one run: the fork server, the members, and the sampler that watches them.
+
+    Raises:
+        DdlbenchError: the node has no interface for the job's fabric, or the fork server cannot be started.
+    """
 
     def __init__(self, job: GroupJob, stack: ExitStack) -> None:
-        self.job = replace(job, inherited=dict(os.environ))  # of this node, not of the driver's
+        self.job = replace(job, inherited=dict(os.environ))  # the variables of this node, not of the driver's
         self.name = _node_name()
         self.interface = interface_of(job.fabric, job.interfaces)
         self.members: dict[int, Process] = {}
@@ -88,7 +92,17 @@ class NodeAgent:
         return self._of_starter.enter_context(starter)
 
     def introduction(self, token: str | None) -> AgentHello:
-        """The description of this node for the driver."""
+        """Describe this node for the driver.
+
+        Args:
+            token: the secret by which the driver recognises its agents; None: none is needed.
+
+        Returns:
+            The first message to the driver: name, address, interface, cores, first port of the job, and facts.
+
+        Raises:
+            DdlbenchError: no range of ports is free.
+        """
         return AgentHello(
             index=int(os.environ.get("SLURM_PROCID", "0")),
             node=self.name,
@@ -101,7 +115,17 @@ class NodeAgent:
         )
 
     def carry_out(self, message: ToAgent) -> AgentReply:
-        """Do what the driver says, and reply."""
+        """Carry out a message of the driver's.
+
+        Args:
+            message: what to do.
+
+        Returns:
+            The reply: `Done`, where the message has none of its own.
+
+        Raises:
+            DdlbenchError: it cannot be done.
+        """
         match message:
             case StartOnNode(member, within_s):
                 process = self.starter.start(member, monotonic() + within_s)
@@ -141,14 +165,14 @@ class NodeAgent:
         self.telemetry = self._of_telemetry.enter_context(sampled([watched], sampling, clock))
 
     def ended(self) -> list[MemberEnded]:
-        """The members that have ended since it was asked last."""
+        """Return the members that have ended since the last call, and forget them."""
         found = [(pid, status) for pid, each in self.members.items() if (status := each.poll()) is not None]
         for pid, _ in found:
             del self.members[pid]
         return [MemberEnded(pid, status) for pid, status in found]
 
     def kill_all(self) -> None:
-        """Nothing that was started here is left."""
+        """Kill all members and wait until they have ended."""
         for each in self.members.values():
             each.kill()
         for each in self.members.values():
@@ -156,12 +180,29 @@ class NodeAgent:
 
 
 def address_of(interface: Interface) -> str:
-    """The address that other nodes reach the interface by: IPv4 where it has one, as not every framework can IPv6."""
+    """Choose the address by which other nodes reach an interface.
+
+    Args:
+        interface: one with at least one address.
+
+    Returns:
+        An IPv4 address where it has one, as not every framework supports IPv6; else an IPv6 address.
+    """
     return min(interface.addresses, key=lambda address: ":" in address)
 
 
 def free_port(job: str) -> int:
-    """The first port of the job's processes on this node. Raises DdlbenchError where every range is in use."""
+    """Find a range of ports for the job's processes, none of which is in use on this node.
+
+    Args:
+        job: SLURM's number of the job, which determines the ranges that are tried.
+
+    Returns:
+        The first port of the range.
+
+    Raises:
+        DdlbenchError: every range has a port that is in use.
+    """
     for ports in port_ranges(job):
         with ExitStack() as bound, suppress(OSError):
             for port in ports:
@@ -171,7 +212,12 @@ def free_port(job: str) -> int:
 
 
 def serve(agent: NodeAgent, driver: LineChannel[ToAgent]) -> None:
-    """Do what the driver says until it has gone."""
+    """Carry out the driver's messages and report members that have ended, until the connection is closed.
+
+    Args:
+        agent: what carries the messages out; if it raises a DdlbenchError, the reply is `Failed`.
+        driver: the connection to the driver.
+    """
     with suppress(Closed):
         while True:
             for ended in agent.ended():
@@ -185,7 +231,14 @@ def serve(agent: NodeAgent, driver: LineChannel[ToAgent]) -> None:
 
 
 def main(job_path: str) -> int:
-    """Serve the driver of the job; print the text of an error, and send it to the driver."""
+    """Run the node agent; an error's text is printed and sent to the driver.
+
+    Args:
+        job_path: the JSON file of the `GroupJob`.
+
+    Returns:
+        The exit code of the process.
+    """
     try:
         connection, token = connect(os.environ.pop(CONTROL))
     except OSError as error:
@@ -197,7 +250,7 @@ def main(job_path: str) -> int:
             agent = NodeAgent(read_text(GroupJob, Path(job_path).read_text()), stack)
             hello = agent.introduction(token)
         except DdlbenchError as error:
-            with suppress(OSError):  # another node was first to have one
+            with suppress(OSError):  # the driver has gone, as another node has failed before
                 driver.send(AgentFailed(_node_name(), str(error), token))
             return error.exit_code
         with suppress(OSError):  # the driver has gone

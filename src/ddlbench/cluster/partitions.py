@@ -1,4 +1,4 @@
-"""What the partitions of a SLURM cluster have, as sinfo prints it, and what they can never give."""
+"""What the partitions of a SLURM cluster have, according to sinfo, and which requests they can never grant."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,12 +8,12 @@ from ddlbench.cluster.slurm import ask, minutes
 from ddlbench.errors import ConfigError, nearest
 
 FORMAT = "%P|%N|%T|%G|%c|%m|%l|%a"  # partition, node, state, generic resources, processors, MB, time limit, up or down
-_NOT_THERE = ("down", "drain", "fail", "boot", "power", "maint", "unk")  # beginnings of states of no use
+_NOT_THERE = ("down", "drain", "fail", "boot", "power", "maint", "unk")  # beginnings of unusable states
 
 
 @dataclass(frozen=True)
 class ClusterNode:
-    """A node as sinfo has it."""
+    """A node according to sinfo: its generic resources (`gpu:a100:4`) and its number of processors."""
 
     name: str
     state: str
@@ -23,7 +23,7 @@ class ClusterNode:
 
     @property
     def is_there(self) -> bool:
-        """Whether jobs can have it, now or when others have ended."""
+        """Whether jobs can have it, either at once or when others have ended."""
         return not self.state.startswith(_NOT_THERE)
 
 
@@ -40,7 +40,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Request:
-    """What a job will ask for; partition None: the cluster's default. Processors, memory and gres are of each node."""
+    """What a job requests; partition None: the cluster's default. Processors, memory and gres are of each node."""
 
     job: str
     partition: str | None
@@ -52,12 +52,23 @@ class Request:
 
 
 def partitions() -> list[Partition]:
-    """Those of the cluster that we are on. Raises DdlbenchError where there is none."""
+    """Return the partitions of the cluster that this machine belongs to.
+
+    Raises:
+        DdlbenchError: there is no cluster, or SLURM does not answer.
+    """
     return parsed(ask("sinfo", "--all", "--noheader", "--Node", "--format", FORMAT))
 
 
 def parsed(text: str) -> list[Partition]:
-    """The partitions in what sinfo prints in FORMAT."""
+    """Parse what sinfo prints in FORMAT.
+
+    Args:
+        text: one line for each pair of partition and node.
+
+    Returns:
+        The partitions with their nodes, in the order of the lines.
+    """
     nodes: dict[str, list[ClusterNode]] = {}
     of_partition: dict[str, tuple[bool, bool, float | None]] = {}
     for line in text.splitlines():
@@ -71,7 +82,15 @@ def parsed(text: str) -> list[Partition]:
 
 
 def check_requests(requests: Iterable[Request], known: Sequence[Partition]) -> None:
-    """Raise ConfigError, one line a request, for those that the cluster can never grant, with what it has."""
+    """Check that the cluster can grant all requests at some time.
+
+    Args:
+        requests: what the jobs request; equal ones are reported once.
+        known: the cluster's partitions.
+
+    Raises:
+        ConfigError: it can never grant some: one line for each of these, then what the cluster has.
+    """
     refused = [f"{each.job}: {why}" for each in dict.fromkeys(requests) if (why := refusal(each, known))]
     if refused:
         rows = "\n".join(f"  {described(partition)}" for partition in known)
@@ -79,7 +98,15 @@ def check_requests(requests: Iterable[Request], known: Sequence[Partition]) -> N
 
 
 def refusal(request: Request, known: Sequence[Partition]) -> str | None:
-    """Why the cluster can never grant it; None where it can."""
+    """Find out why the cluster can never grant a request.
+
+    Args:
+        request: what a job requests.
+        known: the cluster's partitions.
+
+    Returns:
+        The reason in words; None if the cluster can grant it.
+    """
     name = request.partition
     found = next((each for each in known if (each.is_default if name is None else each.name == name)), None)
     if found is None:
@@ -109,7 +136,14 @@ def refusal(request: Request, known: Sequence[Partition]) -> str | None:
 
 
 def described(partition: Partition) -> str:
-    """A partition in a line: `main (default): 4 nodes, each 2 processors, 8000 MB, gpu:1; no time limit`."""
+    """Describe a partition in one line.
+
+    Args:
+        partition: one with at least one node.
+
+    Returns:
+        A line like `main (default): 4 nodes, each 2 processors, 8000 MB, gpu:1; no time limit`.
+    """
     kinds = dict.fromkeys((node.cpus, node.memory_mb, node.gres) for node in partition.nodes)
     each = " or ".join(
         f"{cpus} processors, {memory} MB" + ("" if gres == "(null)" else f", {gres}")
@@ -121,7 +155,15 @@ def described(partition: Partition) -> str:
 
 
 def has(gres: str, asked: str) -> bool:
-    """Whether a node with such generic resources (`gpu:a100:4(S:0-1),shard:8`) has what is asked (`gpu:2`, or "")."""
+    """Compare a node's generic resources with those requested.
+
+    Args:
+        gres: the node's, as sinfo prints them: `gpu:a100:4(S:0-1),shard:8`.
+        asked: those requested: `gpu:2` or `gpu:a100:2`; an empty string requests none.
+
+    Returns:
+        Whether the node has at least those requested.
+    """
     if not asked:
         return True
     kind, model, count = _gres(asked)

@@ -1,4 +1,4 @@
-"""Questions to SLURM, in words where it does not answer; and the job that we are in."""
+"""Queries to SLURM, with a clear error where it does not answer; and the job that this process is in."""
 
 import os
 import re
@@ -17,14 +17,24 @@ _TIDYING_S, _AGAIN_S = 90.0, 1.0  # SLURM gives processes 30 s between SIGTERM a
 
 @dataclass(frozen=True)
 class Allocation:
-    """A job of SLURM's, and its nodes in SLURM's order."""
+    """A job of SLURM's, and the names of its nodes in SLURM's order."""
 
     job: str
     nodes: tuple[str, ...]
 
 
 def ask(*argv: str) -> str:
-    """What a command of SLURM's says. Raises DdlbenchError where it fails, is silent, or is not there."""
+    """Run one of SLURM's commands.
+
+    Args:
+        *argv: the command and its arguments.
+
+    Returns:
+        Its standard output, without white space at the ends.
+
+    Raises:
+        DdlbenchError: the command is not installed, fails, or does not end within a minute.
+    """
     try:
         answer = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S)
     except FileNotFoundError:
@@ -41,9 +51,18 @@ def ask(*argv: str) -> str:
 
 
 def allocation(variables: Mapping[str, str] = os.environ) -> Allocation:
-    """The job that this process is in. Raises DdlbenchError where it is in none.
+    """Find the job that this process is in.
 
-    Only the job's number need be known: Snakemake takes SLURM's other variables out of a job's environment.
+    Only the job's number must be known: Snakemake removes SLURM's other variables from a job's environment.
+
+    Args:
+        variables: the environment variables.
+
+    Returns:
+        The job's number and nodes.
+
+    Raises:
+        DdlbenchError: this process is in no job, or SLURM does not answer.
     """
     job = variables.get("SLURM_JOB_ID")
     if not job:
@@ -53,16 +72,30 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Allocation:
 
 
 def own_address(variables: Mapping[str, str] = os.environ) -> str:
-    """What the other nodes call this machine: the address by which SLURM itself reaches it."""
+    """Find the address by which other nodes reach this machine.
+
+    Args:
+        variables: the environment variables; within a job SLURM's name of the node is among them.
+
+    Returns:
+        The address that SLURM itself uses for this node; outside of a job the host name.
+
+    Raises:
+        DdlbenchError: SLURM does not answer.
+    """
     if node := variables.get("SLURMD_NODENAME"):
         return fields(ask("scontrol", "show", "node", "--oneliner", node)).get("NodeAddr", node)
     return socket.gethostname()
 
 
 def how_it_ended(job: str) -> str:
-    """What SLURM says of a job: `TIMEOUT (TimeLimit)`, `RUNNING`; `unknown` where it says nothing.
+    """Ask SLURM for the state of a job; repeat the question while SLURM cleans up after the job (COMPLETING).
 
-    While it tidies up after a job it does not say how that ended, and is asked again.
+    Args:
+        job: SLURM's number of the job.
+
+    Returns:
+        State and reason: `TIMEOUT (TimeLimit)`, `RUNNING`; `unknown` if SLURM does not answer.
     """
     until = monotonic() + _TIDYING_S
     while True:
@@ -77,7 +110,14 @@ def how_it_ended(job: str) -> str:
 
 
 def minutes_left(job: str) -> int | None:
-    """How long a job may still run, rounded up; None without a limit, and where SLURM does not say."""
+    """Ask SLURM how long a job may still run.
+
+    Args:
+        job: SLURM's number of the job.
+
+    Returns:
+        The time in minutes, rounded up; None without a limit, or if SLURM does not answer.
+    """
     try:
         left = minutes(ask("squeue", "-h", "-j", job, "-o", "%L"))
     except DdlbenchError:
@@ -86,7 +126,14 @@ def minutes_left(job: str) -> int | None:
 
 
 def minutes(text: str) -> float | None:
-    """A time of SLURM's, `1-12:00:00`, `12:00:00` or `10:00`, in minutes; None for `infinite` and other words."""
+    """Convert a time in SLURM's format to minutes.
+
+    Args:
+        text: like `1-12:00:00`, `12:00:00` or `10:00` (minutes and seconds).
+
+    Returns:
+        Minutes; None for `infinite` and other words.
+    """
     found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if not found:
         return None
@@ -95,5 +142,12 @@ def minutes(text: str) -> float | None:
 
 
 def fields(text: str) -> dict[str, str]:
-    """`scontrol --oneliner` as a table: `JobState=RUNNING Reason=None ...`."""
+    """Parse one line of `scontrol --oneliner`.
+
+    Args:
+        text: like `JobState=RUNNING Reason=None ...`.
+
+    Returns:
+        The values by key.
+    """
     return {key: value for key, _, value in (part.partition("=") for part in text.split())}

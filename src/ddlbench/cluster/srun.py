@@ -1,4 +1,4 @@
-"""The command that starts one of our processes on each node of a SLURM allocation."""
+"""The command that starts one of ddlbench's processes on each node of a SLURM allocation."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +7,15 @@ _OF_THE_JOB = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CLUSTER_NAME")
 
 
 def variables_of_a_step(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables for srun, without those that would change what its argv says.
+    """Remove those variables of SLURM that would change the meaning of srun's arguments.
 
-    A job that was given memory by processor, say, has a variable that srun takes for an option beside ours, and fails.
+    For example, a job with memory per processor has a variable that srun takes as one more option, and srun then fails.
+
+    Args:
+        variables: the environment variables of the driver.
+
+    Returns:
+        Those for srun; the ones that identify the cluster and its configuration remain.
     """
     return {
         name: value
@@ -19,10 +25,20 @@ def variables_of_a_step(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def srun_argv(command: Sequence[str], *, job: str, nodes: int, cpus: int, gpus: int = 0) -> list[str]:
-    """The argv that runs `command` once on each of the first `nodes` nodes of `job`, with `cpus` and `gpus` of each.
+    """Build the command line that runs a command once on each of the first nodes of a job.
 
-    All that the job has on a node is its task's (`--mem=0`, no binding), beside whatever step it is called from
-    (`--overlap`); the step ends as a whole as soon as one of its tasks fails (`--kill-on-bad-exit`).
+    A task has all that the job has on its node (`--mem=0`, no binding). It shares this with the step that calls srun
+    (`--overlap`). The step ends as a whole as soon as one of its tasks fails (`--kill-on-bad-exit`).
+
+    Args:
+        command: the program and its arguments.
+        job: SLURM's number of the job.
+        nodes: on how many nodes.
+        cpus: processors of each node.
+        gpus: GPUs of each node.
+
+    Returns:
+        The argv of srun.
     """
     return [
         "srun",

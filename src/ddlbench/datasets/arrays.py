@@ -19,7 +19,11 @@ CLASSES = 10
 
 
 def write(path: Path | str, arrays: Arrays) -> str:
-    """Write arrays to a file, whole or not at all; equal arrays give equal bytes.
+    """Write arrays to a file, atomically; equal arrays give equal bytes.
+
+    Args:
+        path: where the .npz file goes.
+        arrays: by name.
 
     Args:
         path: where the .npz goes.

@@ -39,9 +39,9 @@ _BATCH, _VERDICTS = 64, 8  # packets received, packets released, at a time
 # After packets have arrived, it pauses that long. If each packet woke it, it would preempt their senders.
 _PAUSE_S = 100e-6
 _TIMER_SLACK_NS = 1000
-# The most by which a core wakes up late after a long sleep, above all a virtual one.
+# How late a core, a virtual one in particular, wakes up at most after a long sleep.
 _LATE_NS = 500_000
-# What pauses, timers and the way back into Python usually cost; a packet is released that much early.
+# The usual delay of pauses, timers and the return into Python; a packet is released that much early.
 _EARLY_NS = 200_000
 
 
@@ -141,7 +141,7 @@ def serve(namespaces: list[int]) -> None:
         namespaces: file descriptors; queue i is in the i-th, counted from 0. A namespace may be there several times.
     """
     set_timer_slack(_TIMER_SLACK_NS)
-    # Only root may have real-time priority; niceness would have no effect between sessions.
+    # Only root may have real-time priority. Niceness would not help: it has no effect between sessions.
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     made = [Queue(number, namespace) for number, namespace in enumerate(namespaces)]
@@ -168,7 +168,7 @@ def serve(namespaces: list[int]) -> None:
 
 
 def _wait_s(due: list[int]) -> float | None:
-    """How long to wait for the next packet that is due. A long wait ends early; a short one follows, which is exact."""
+    """Return how long to wait for the next packet that is due. A long wait ends early; a short, exact one follows."""
     if not due:
         return None
     wait_ns = max(0, min(due) - monotonic_ns())

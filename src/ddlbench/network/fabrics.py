@@ -35,11 +35,14 @@ class NoInterface(DdlbenchError):
 
 
 def interface_of(fabric: str, named: Mapping[str, str | None]) -> Interface:
-    """The interface that carries a fabric in the calling thread's network namespace.
+    """Find the interface that carries a fabric in the calling thread's network namespace.
 
     Args:
         fabric: one of FABRICS.
         named: fabric -> name of an interface; None or absent: the rule chooses.
+
+    Returns:
+        The interface.
 
     Raises:
         NoInterface: no interface can carry the fabric; with a list of all interfaces.
@@ -61,9 +64,12 @@ def choose(
         default_route: names of those that a default route leads to.
         named: the name that the configuration has for this fabric; None: the rule chooses.
 
+    Returns:
+        The interface.
+
     Raises:
-        NoInterface: as of `interface_of`.
-        ConfigError: as of `interface_of`.
+        NoInterface: as `interface_of`.
+        ConfigError: as `interface_of`.
     """
     if named is not None:
         return _named(fabric, found, named)
@@ -90,7 +96,7 @@ def choose(
 
 
 def default_route() -> set[str]:
-    """Names of the interfaces that a default route leads to, in the calling thread's network namespace."""
+    """Return the names of the interfaces that a default route leads to, in the calling thread's network namespace."""
     from pyroute2 import IPRoute  # importing it takes a quarter of a second
 
     with IPRoute() as network:
@@ -115,12 +121,12 @@ def _named(fabric: str, found: Sequence[Interface], named: str) -> Interface:
 
 
 def _objection(fabric: str, each: Interface) -> str | None:
-    """Why the interface cannot carry anything now; None if it can."""
+    """Return why the interface cannot carry anything at present; None if it can."""
     if fabric == "loopback":
         return None
     if each.master:
         return f"is a part of {each.master}, which is what can be named"
-    if each.state not in ("up", "unknown"):  # the kernel says `unknown` of what has no carrier (a tunnel)
+    if each.state not in ("up", "unknown"):  # the kernel reports `unknown` for what has no carrier (a tunnel)
         return f"is {each.state}"
     if not each.addresses:
         return "has no address"

@@ -1,4 +1,4 @@
-"""RDMA ports of this machine, InfiniBand's and those of Ethernet cards (RoCE), as /sys/class/infiniband has them.
+"""RDMA ports of this machine, InfiniBand's and those of Ethernet cards (RoCE), from /sys/class/infiniband.
 
 The kernel's Documentation/ABI/stable/sysfs-class-infiniband describes these files.
 """
@@ -20,7 +20,7 @@ class Port:
         device: the adapter (`mlx5_0`).
         number: of the port, from 1.
         link_layer: `InfiniBand` or `Ethernet`.
-        rate_gbit: in Gbit/s; None: the driver does not tell.
+        rate_gbit: in Gbit/s; None: the driver does not report it.
         state: `ACTIVE`, `INIT`, `DOWN`, ...
         netdevs: the network interfaces whose packets leave through this port.
     """
@@ -39,10 +39,13 @@ class Port:
 
 
 def ports(sys: Path = SYS) -> list[Port]:
-    """Every port of every adapter, by name; none if no RDMA driver is loaded.
+    """List every port of every adapter.
 
     Args:
         sys: where sysfs is mounted.
+
+    Returns:
+        The ports, sorted by adapter and number; none if no RDMA driver is loaded.
     """
     folders = [port for device in _entries(sys / "class/infiniband") for port in _entries(device / "ports")]
     return [_port(folder) for folder in folders]
@@ -63,14 +66,14 @@ def _port(folder: Path) -> Port:
 
 
 def _named_by_addresses(port: Path) -> Iterator[str]:
-    """The interfaces that a RoCE port's addresses belong to; bonds are found in this way too."""
+    """Yield the interfaces that a RoCE port's addresses belong to; bonds are found in this way too."""
     for entry in _entries(port / "gid_attrs/ndevs"):
         if name := attribute(entry):
             yield name
 
 
 def _of_same_card(device: Path, number: int, link_layer: str) -> Iterator[str]:
-    """The interfaces of the same card: all if it has one port, else those that have this port's number."""
+    """Yield the interfaces of the same card: all if it has one port, else those that have this port's number."""
     alone = len(_entries(device / "ports")) == 1
     for interface in _entries(device / "device/net"):
         numbers = [
@@ -83,7 +86,14 @@ def _of_same_card(device: Path, number: int, link_layer: str) -> Iterator[str]:
 
 
 def attribute(file: Path) -> str:
-    """The content of a file of sysfs; empty if there is no such file, or the driver does not know."""
+    """Read a file of sysfs.
+
+    Args:
+        file: its path.
+
+    Returns:
+        The content without white space at its ends; empty if there is no such file, or the driver does not know it.
+    """
     try:
         return file.read_text().strip()
     except OSError:  # for instance `speed` of a link that is down

@@ -8,7 +8,7 @@ from ddlbench.protocol.messages import GpuShare
 
 GIB = 2**30
 NETWORK = "10.66.0.0/16"  # of all emulated hosts
-# The hosts' share of the available memory; the operating system and our own processes need the rest.
+# The hosts' share of the available memory; the operating system and the driver's processes need the rest.
 MEMORY_SHARE = 0.9
 
 
@@ -76,6 +76,9 @@ def place(
         available_memory_bytes: of this machine.
         dilation: the time dilation that the configuration asks for; `auto`: the smallest one, as above.
 
+    Returns:
+        The hosts with their addresses, cores and memory, and the time dilation.
+
     Raises:
         ConfigError: this dilation is not possible on this machine; with those that are.
     """
@@ -98,19 +101,22 @@ def place(
 
 
 def on_nodes(count: int, *, vcpus: int, memory_gb: float) -> Placement:
-    """Hosts that are machines of their own, without time dilation; their addresses and cores are not known yet.
+    """Place hosts that are machines of their own, without time dilation; their addresses and cores are not known yet.
 
     Args:
         count: how many.
         vcpus: of each host.
         memory_gb: of each host, in GiB.
+
+    Returns:
+        The hosts, with empty addresses and no cores.
     """
     hosts = tuple(Host(f"h{i}", "", (), vcpus, int(memory_gb * GIB)) for i in range(1, count + 1))
     return Placement(hosts, 1.0, memory_reduced=False)
 
 
 def _hosts_per_core(dilation: float, count: int, vcpus: int, cores: int) -> int:
-    """How many hosts share a core with the dilation that is asked for."""
+    """Compute how many hosts share a core with the requested dilation."""
     possible = [vcpus * n for n in range(ceil(count / cores), count + 1)]
     if dilation not in possible:
         raise ConfigError(

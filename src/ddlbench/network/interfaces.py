@@ -30,7 +30,7 @@ class Interface:
         kind: `loopback`, `ethernet` (a card, or a bond or VLAN of cards), `infiniband` (IPoIB), `wireless`, `virtual`
             (veth, bridge, tunnel, ...), or `unknown` if sysfs shows another network namespace.
         addresses: without link-local ones, which no other network can reach.
-        speed_mbit: in Mbit/s, for IPoIB the rate of its port; None: the driver does not tell.
+        speed_mbit: in Mbit/s, for IPoIB the rate of its port; None: the driver does not report it.
         mtu: in bytes.
         driver: the driver, or the kind of a virtual interface.
         state: the kernel's word for it (`up`, `down`, `dormant`, ...).
@@ -62,10 +62,13 @@ class Addresses(NamedTuple):
 
 
 def interfaces(sys: Path = SYS) -> list[Interface]:
-    """Every interface of the calling thread's network namespace, by name.
+    """List every interface of the calling thread's network namespace.
 
     Args:
         sys: where sysfs is mounted.
+
+    Returns:
+        The interfaces, sorted by name.
     """
     found = {}
     for name, addresses in psutil.net_if_addrs().items():
@@ -77,7 +80,7 @@ def interfaces(sys: Path = SYS) -> list[Interface]:
 
 
 def described(addresses: Mapping[str, Addresses], sys: Path) -> list[Interface]:
-    """The interfaces that have these addresses, with what sysfs knows of them.
+    """Describe interfaces with the information in sysfs.
 
     Args:
         addresses: by the names of the interfaces.
@@ -97,7 +100,7 @@ def described(addresses: Mapping[str, Addresses], sys: Path) -> list[Interface]:
 
 
 def _is_same(folder: Path, hardware: str) -> bool:
-    """Whether sysfs describes this interface, and not one of the same name in another network namespace."""
+    """Return whether sysfs describes this interface, and not one of the same name in another network namespace."""
     return folder.is_dir() and attribute(folder / "address")[:_COMPARED] == hardware.lower()[:_COMPARED]
 
 
@@ -141,7 +144,7 @@ def _driver(folder: Path) -> str | None:
 
 
 def _devtype(folder: Path) -> str:
-    """The kind of a virtual interface (bond, vlan, bridge, vxlan, ...); empty if the driver does not tell."""
+    """Return the kind of a virtual interface (bond, vlan, bridge, vxlan, ...); empty if the driver reports none."""
     lines = attribute(folder / "uevent").splitlines()
     return next((line.partition("=")[2] for line in lines if line.startswith("DEVTYPE=")), "")
 
@@ -154,7 +157,14 @@ COLUMNS = ("name", "kind", "speed", "mtu", "driver", "state", "hca", "addresses"
 
 
 def table(found: Sequence[Interface]) -> str:
-    """The interfaces as a table for people: one in each line, under COLUMNS; `-` for what is not known."""
+    """Format interfaces as a table for people.
+
+    Args:
+        found: the interfaces.
+
+    Returns:
+        One interface in each line, under COLUMNS; `-` for what is not known.
+    """
     rows = [COLUMNS, *(_row(each) for each in found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
@@ -170,7 +180,14 @@ def _row(found: Interface) -> tuple[str, ...]:
 
 
 def speed(speed_mbit: float | None) -> str:
-    """A speed for people: `100 Gbit/s`, `100 Mbit/s`, or `-` if it is not known."""
+    """Format a speed for people.
+
+    Args:
+        speed_mbit: in Mbit/s; None: it is not known.
+
+    Returns:
+        `100 Gbit/s`, `100 Mbit/s`, or `-` if it is not known.
+    """
     if speed_mbit is None:
         return "-"
     return f"{speed_mbit / 1000:g} Gbit/s" if speed_mbit >= 1000 else f"{speed_mbit:g} Mbit/s"

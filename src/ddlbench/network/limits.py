@@ -3,7 +3,7 @@
 The limits of queues follow from the link alone, before anything starts. How much the machine forwards is measured, once
 for each length of trains, between the hosts themselves: all send to the next over TCP at once, on open links, with a
 process on each core. A link that loses packets has no trains; a rate below this limit may still be too much for it,
-which its check will find (`ddlbench.network.verify`).
+which its check detects (`ddlbench.network.verify`).
 """
 
 import os
@@ -150,7 +150,15 @@ class Capacity:
         )
 
     def is_known(self, link: Link, *, senders: int | None = None) -> bool:
-        """Whether enough was forwarded before, so that `check` needs no measurement; arguments as of `check`."""
+        """Find out whether enough was forwarded before, so that `check` needs no measurement.
+
+        Args:
+            link: what is asked for, not dilated.
+            senders: how many hosts send at once; None: all.
+
+        Returns:
+            Whether an earlier measurement, with equal or shorter trains, reached the link's rate for all senders.
+        """
         # Longer trains are never slower, so what was measured with shorter ones counts too.
         need_mbit = (senders or len(self.star.addresses)) * link.dilated(self.star.dilation).bandwidth_mbit
         train = train_bytes(sizing_link(link, self.star.dilation))
@@ -256,7 +264,7 @@ def _set_trains(ports: Sequence[Port], train: int) -> None:
 
 
 def _forwarded_bytes(ports: Sequence[Port]) -> tuple[float, int]:
-    """The time, and how many bytes the hosts have received until now."""
+    """Return the time, and how many bytes the hosts have received until then."""
     total = 0
     for port in ports:
         (link,) = port.netlink.get_links(port.index)

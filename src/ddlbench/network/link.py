@@ -21,7 +21,14 @@ class Link:
     jitter_ms: float = 0.0
 
     def dilated(self, factor: float) -> "Link":
-        """The link as it is made when time runs `factor` times slower: less bandwidth, more latency, the same loss."""
+        """Scale the link to hosts whose time runs slower: less bandwidth, more latency, the same loss.
+
+        Args:
+            factor: how many times slower time runs.
+
+        Returns:
+            The link as it is made.
+        """
         return Link(
             self.bandwidth_mbit / factor,
             self.latency_ms * factor,
@@ -35,7 +42,7 @@ class Link:
         return self.loss_percent > 0
 
     def as_dict(self) -> dict[str, float]:
-        """The numbers by name; jitter only if there is some."""
+        """Return the numbers by name; jitter only if there is some."""
         numbers = asdict(self)
         return numbers if self.jitter_ms else {key: numbers[key] for key in numbers if key != "jitter_ms"}
 

@@ -66,6 +66,9 @@ class Forwarding:
     def replace(self, rules: list[Rule]) -> None:
         """Replace all rules in one step.
 
+        Args:
+            rules: the new ones; an empty list: packets are forwarded without loss or delay.
+
         Raises:
             OSError: the kernel refused.
         """

@@ -10,6 +10,9 @@ Settings = dict[str, dict[str, Any]]  # direction of a link -> kind of disciplin
 def settings(star: Star) -> Settings:
     """Read the queueing disciplines of every link, in less than a millisecond for each direction.
 
+    Args:
+        star: the hosts' network.
+
     Returns:
         {direction of a link: {kind: parameters}}, for instance {"link 1 back": {"tbf": {...}}}. The directions are
         `link 1`, from the host, and `link 1 back`, to the host.
@@ -25,7 +28,15 @@ def settings(star: Star) -> Settings:
 
 
 def differences(before: Settings, after: Settings) -> list[str]:
-    """Describe what has changed between two readings, one text for each change."""
+    """Compare two readings.
+
+    Args:
+        before: the earlier one.
+        after: the later one, of the same links.
+
+    Returns:
+        One text for each change; none if nothing has changed.
+    """
     found = []
     for name, old in before.items():
         new = after[name]
@@ -44,7 +55,7 @@ def differences(before: Settings, after: Settings) -> list[str]:
 
 
 def _plain(options: Any) -> dict[str, Any]:
-    """The numbers and texts among a discipline's parameters, by name."""
+    """Return the numbers and texts among a discipline's parameters, by name."""
     if options is None:
         return {}
     if isinstance(options, bytes | str | int | float):

@@ -224,6 +224,9 @@ def choose_backend(ports: list[Port], dilation: float) -> Backend:
         ports: the ends of all links.
         dilation: the time dilation.
 
+    Returns:
+        The backend, whose links are open.
+
     Raises:
         DdlbenchError: the delay process died at once.
         OSError: this kernel cannot queue packets for verdicts either.

@@ -24,7 +24,14 @@ class Sites:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Sites":
-        """The reverse of `as_dict`."""
+        """Rebuild sites from JSON data.
+
+        Args:
+            data: what `as_dict` returned.
+
+        Returns:
+            Equal sites.
+        """
         names = tuple(data["sites"])
         return cls(
             names,
@@ -33,7 +40,7 @@ class Sites:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The sites as JSON data.
+        """Return the sites as JSON data.
 
         Returns:
             {sites: names in order, lans: {name: link}, wans: {name -> name: link}}; a link as of `Link.as_dict`.
@@ -55,17 +62,32 @@ class Sites:
 
 
 def directions(sites: int) -> list[tuple[int, int]]:
-    """Every ordered pair (from, to) of that many sites, by their numbers."""
+    """List every direction between two sites.
+
+    Args:
+        sites: how many there are.
+
+    Returns:
+        The ordered pairs (from, to) of their numbers, from 0.
+    """
     return list(permutations(range(sites), 2))
 
 
 def direction_name(names: tuple[str, ...], direction: tuple[int, int]) -> str:
-    """Name a direction between two of the sites: `virginia -> frankfurt`."""
+    """Name a direction between two sites.
+
+    Args:
+        names: of all sites, in order.
+        direction: the numbers (from, to) of the two, from 0.
+
+    Returns:
+        A text like `virginia -> frankfurt`.
+    """
     return " -> ".join(names[site] for site in direction)
 
 
 def site_of(host: int, *, hosts: int, sites: int) -> int:
-    """The number of the site of a host.
+    """Find the site of a host.
 
     Hosts with neighbouring numbers are on the same site, so that a ring through all hosts crosses each WAN once.
 
@@ -73,5 +95,8 @@ def site_of(host: int, *, hosts: int, sites: int) -> int:
         host: its number, from 0.
         hosts: how many there are.
         sites: how many there are.
+
+    Returns:
+        The number of the site, from 0.
     """
     return host * sites // hosts

@@ -3,34 +3,61 @@
 from ddlbench.network.link import Link
 
 BYTES_PER_MS = 125  # of one Mbit/s
-FASTEST_MBIT = 2000  # that is made at full speed; a faster link is only ever made slowed down
+FASTEST_MBIT = 2000  # the fastest link that is made without dilation; a faster one is always slowed down
 
 
 def train_bytes(link: Link) -> int:
-    """How many bytes of TCP segments the kernel may handle as one packet: a quarter millisecond's, within limits."""
+    """Compute the longest train: the TCP segments that the kernel may handle as one packet.
+
+    Args:
+        link: by which it is sized (`sizing_link`).
+
+    Returns:
+        The bytes of a quarter of a millisecond, between 16 KiB and 64 KiB.
+    """
     return int(min(65536, max(16384, link.bandwidth_mbit * BYTES_PER_MS * 0.25)))
 
 
 def burst_bytes(link: Link) -> int:
-    """How many bytes tbf lets pass at once: one train of segments, and what a late timer owes.
+    """Compute how much tbf lets pass at once: one train of segments, and what has to be made up for after a late timer.
 
-    With less, the rate is not reached; more would carry part of each gradient for free. If packets are delayed, timers
-    come later, because the kernel is busy releasing packets; a tenth of the latency is no great gift.
+    With less, the rate is not reached; with more, part of each gradient would not be shaped. If packets are delayed,
+    timers come later, because the kernel is busy releasing packets: a tenth of the latency is allowed for that.
+
+    Args:
+        link: by which it is sized (`sizing_link`).
+
+    Returns:
+        Bytes.
     """
     late_ms = min(1.5, max(0.25, link.latency_ms / 10))
     return int(train_bytes(link) + link.bandwidth_mbit * BYTES_PER_MS * late_ms)
 
 
 def queue_bytes(link: Link) -> int:
-    """How many bytes a link's queue holds: those of one round trip and 50 ms, so that TCP can fill the link."""
+    """Compute how much a link's queue holds: the bytes of one round trip and 50 ms, so that TCP can fill the link.
+
+    Args:
+        link: by which it is sized (`sizing_link`).
+
+    Returns:
+        Bytes.
+    """
     return int(link.bandwidth_mbit * BYTES_PER_MS * (2 * link.latency_ms + 50)) + burst_bytes(link)
 
 
 def sizing_link(link: Link, dilation: float) -> Link:
-    """The link that bursts, trains and queues of a dilated link are sized by.
+    """Choose the link by which bursts, trains and queues of a dilated link are sized.
 
     That is the link itself: sizes in bytes do not depend on how fast time runs. A link that is too fast to be made at
-    full speed is sized by the rate that is made: bursts for its own rate would carry megabytes for free (3 MB at
-    100 Gbit/s), while what a late timer owes depends on the rate that is made.
+    full speed is sized by the rate that is made: bursts for its own rate would be megabytes that are not shaped (3 MB
+    at 100 Gbit/s), and how much a late timer holds back depends on the rate that is made.
+
+    Args:
+        link: what is asked for, not dilated.
+        dilation: the time dilation.
+
+    Returns:
+        The link to size by: the same, or the dilated one if it is faster than FASTEST_MBIT.
     """
     return link if link.bandwidth_mbit <= FASTEST_MBIT else link.dilated(dilation)

@@ -99,7 +99,7 @@ class Star:
             metrics = {
                 "cc_algo": congestion_control,
                 "rto_min": round(RTO_MIN_MS * dilation),
-                "lock": 1 << _RTO_MIN,  # TCP heeds this one only if it is locked
+                "lock": 1 << _RTO_MIN,  # TCP uses this metric only if it is locked
             }
             routers = [self._add_router(site) for site in range(sites)]
             ports = [
@@ -122,7 +122,14 @@ class Star:
         self.backend.shape(None if link is None else self.links(link))
 
     def links(self, link: Link | Sites) -> list[Link]:
-        """The links of the backend's ports, in their order: of every host, then of every direction between sites."""
+        """List the links of the backend's ports.
+
+        Args:
+            link: the link of every host, or the links of all sites, not dilated.
+
+        Returns:
+            The links in the order of the ports: of every host, then of every direction between sites.
+        """
         if isinstance(link, Link):
             return [link] * len(self.backend.ports)
         return [link.lans[site] for site in self.site_of] + list(link.wans)
@@ -195,12 +202,12 @@ class Star:
                 host.link("set", index=index, state="up")
             host.addr("add", index=inner, address=address, prefixlen=32)
             host.route("add", dst=f"{_GATEWAY}/32", oif=inner, scope=_LINK_SCOPE)
-            # Only to other hosts: programs would wait for a name server that seems to be reachable.
+            # The route leads only to other hosts: with a default route, programs would wait for a name server.
             host.route("add", dst=NETWORK, gateway=_GATEWAY, oif=inner, metrics=dict(metrics))
             for buffer in ("tcp_rmem", "tcp_wmem"):
                 sizes = f"4096 {_SOCKET_BUFFER_BYTES} {_LARGEST_SOCKET_BUFFER_BYTES}"
                 _write(f"/proc/sys/net/ipv4/{buffer}", sizes)
-            # A new connection must not start with what an older one learned on another link.
+            # A new connection must not start with the metrics of an older one on another link.
             _write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")
         return Port(router.namespace, name, namespace, host, "eth0", inner, Egress(router.netlink, outer))
 

@@ -48,7 +48,7 @@ class Effort:
 
 FULL = Effort(window_s=0.2, windows=9, loss_packets=20_000)
 BRIEF = Effort(window_s=0.06, windows=3, loss_packets=4_000)  # for a link that was in tolerance before
-LONG = Effort(window_s=1.0, windows=5, loss_packets=20_000)  # for a link that was out of tolerance just now
+LONG = Effort(window_s=1.0, windows=5, loss_packets=20_000)  # for a link that was out of tolerance before
 
 
 def udp_socket(namespace: int, address: str, port: int) -> socket.socket:
@@ -58,6 +58,9 @@ def udp_socket(namespace: int, address: str, port: int) -> socket.socket:
         namespace: the network namespace, a file descriptor.
         address: what it is bound to; empty: all addresses.
         port: what it is bound to; 0: a free one.
+
+    Returns:
+        The socket, which the caller closes.
     """
     with entered(namespace):
         endpoint = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -67,7 +70,7 @@ def udp_socket(namespace: int, address: str, port: int) -> socket.socket:
 
 
 def discarding(endpoint: socket.socket, *, trains: bool) -> socket.socket:
-    """Let a socket that nobody reads receive and drop all packets.
+    """Let a socket that is never read receive and drop all packets.
 
     Args:
         endpoint: the socket.
@@ -82,7 +85,14 @@ def discarding(endpoint: socket.socket, *, trains: bool) -> socket.socket:
 
 
 def senders_needed(link: Link) -> int:
-    """How many sockets keep a link busy; the link is as it is made, dilated."""
+    """Compute how many sockets keep a link busy.
+
+    Args:
+        link: as it is made, dilated.
+
+    Returns:
+        From 2 to 40.
+    """
     return min(40, max(2, ceil(link.bandwidth_mbit * 1e6 / 8 * _QUEUED_S / _QUEUED_BYTES)))
 
 
@@ -155,7 +165,15 @@ def settled_count(count: Callable[[], list[int]], longest_ms: float) -> list[int
 
 
 def chance_points(loss_percent: float, packets: int) -> float:
-    """How far the counted loss is from the true one by chance, in percentage points (99.9 % of the time at most)."""
+    """Compute how far the counted loss may be from the true one by chance, in 99.9 % of all cases.
+
+    Args:
+        loss_percent: the true loss.
+        packets: how many are counted.
+
+    Returns:
+        Percentage points: 3.3 standard deviations of the binomial distribution.
+    """
     share = loss_percent / 100
     return 3.3 * 100 * sqrt(share * (1 - share) / packets)
 
@@ -166,6 +184,9 @@ def counters(ports: Sequence[Port], column: int) -> list[int]:
     Args:
         ports: where links enter their routers.
         column: 0: bytes received, 1: packets received, 8: bytes sent, 9: packets sent.
+
+    Returns:
+        The counts since the interfaces were made, one for each port.
     """
     rows: dict[tuple[int, str], list[str]] = {}
     for router in dict.fromkeys(port.router for port in ports):

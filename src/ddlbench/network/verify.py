@@ -1,7 +1,7 @@
 """The check of a link before anything measured on it counts: rate, round-trip time and loss of every host.
 
 All hosts are measured at once, each towards the next. Round trips are timed with UDP while the links are idle. Then
-each host sends UDP as fast as its link allows, and the router's counters tell what has passed.
+each host sends UDP as fast as its link allows, and the router's counters show what has passed.
 """
 
 import select
@@ -60,7 +60,7 @@ class Measured:
     loss_percent: float
 
     def as_dict(self) -> dict[str, float]:
-        """The three numbers by name."""
+        """Return the three numbers by name."""
         return asdict(self)
 
 
@@ -130,7 +130,7 @@ def deviations(
     effort: Effort,
     *times: tuple[str, float, float, float],
 ) -> list[str]:
-    """Describe what is out of tolerance, one text for each property of a link.
+    """Compare what was measured of a link with what was asked for.
 
     Args:
         link: what was asked for.
@@ -139,6 +139,9 @@ def deviations(
         tolerances: how far they may be from each other.
         effort: of the measurement, which decides what chance alone may do to the loss.
         *times: (name, what was measured, what was asked for, what chance alone may do), in ms.
+
+    Returns:
+        One text for each property that is out of tolerance; none if the link is in tolerance.
     """
     wrong = []
     if abs(rate_mbit / link.bandwidth_mbit - 1) * 100 > tolerances.rate_percent:
@@ -234,7 +237,7 @@ def _round_trips_ms(star: Star, sockets: list[socket.socket], link: Link) -> lis
 
 
 def _losses_percent(star: Star, senders: list[socket.socket], link: Link, packets: int) -> list[float]:
-    """The percentage of small packets of each host that the router does not forward to the next."""
+    """Return the percentage of small packets of each host that the router does not forward to the next."""
     for endpoint in senders:
         endpoint.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
         endpoint.setblocking(True)

@@ -62,7 +62,7 @@ class OneWay:
     loss_percent: float
 
     def as_dict(self) -> dict[str, float]:
-        """The numbers by name."""
+        """Return the numbers by name."""
         return asdict(self)
 
 
@@ -96,7 +96,14 @@ class Path:
         return udp_socket(self.sink.namespace, self.sink.address, 0)
 
     def sender(self, receiver: socket.socket) -> socket.socket:
-        """Open a socket at the sending end that is connected to `receiver`."""
+        """Open a socket at the sending end.
+
+        Args:
+            receiver: the socket at the sink, to which it is connected.
+
+        Returns:
+            The socket, which the caller closes.
+        """
         endpoint = udp_socket(self.port.namespace, "", 0)
         endpoint.connect(receiver.getsockname())
         return endpoint
@@ -193,7 +200,7 @@ def _paths(star: Star, sites: Sites) -> list[Path]:
 
 
 def _latencies_ms(paths: list[Path]) -> list[list[float]]:
-    """How long small packets were on their way, in ms, for each path; no packet waits for another."""
+    """Return how long small packets were on their way, in ms, for each path; no packet waits for another."""
     jitter_ms = max(path.link.jitter_ms for path in paths)
     pings = wanted = _JITTERED_PINGS if jitter_ms else _PINGS
     if any(path.link.is_lossy for path in paths):
@@ -231,7 +238,7 @@ def _rates_mbit(paths: list[Path], train: int, effort: Effort) -> list[float]:
 
 
 def _losses_percent(paths: list[Path], packets: int) -> list[float]:
-    """The percentage of small packets of each path that do not arrive."""
+    """Return the percentage of small packets of each path that do not arrive."""
     longest_ms = max(path.longest_ms for path in paths)
     with ExitStack() as stack:
         receivers = [discarding(stack.enter_context(path.receiver()), trains=False) for path in paths]
@@ -257,13 +264,13 @@ def _set_send_buffer(sender: socket.socket, queue: int) -> None:
 
 
 def _dropped(receiver: socket.socket) -> int:
-    """How many packets a socket has dropped because it had no room for them."""
+    """Return how many packets a socket has dropped because it had no room for them."""
     information = receiver.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * (_MEMINFO_DROPS + 1))
     return int(struct.unpack_from("=I", information, 4 * _MEMINFO_DROPS)[0])
 
 
 def _queued(receiver: socket.socket) -> int:
-    """How many packets wait in a socket; they are removed."""
+    """Return how many packets wait in a socket, and remove them."""
     count = 0
     with suppress(BlockingIOError):
         while receiver.recv(LOSS_PAYLOAD):

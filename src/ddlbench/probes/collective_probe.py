@@ -50,14 +50,14 @@ Asked = tuple[str, int]  # a collective and its size in bytes
 
 @dataclass(frozen=True)
 class Found:
-    """What a probe found: seconds of each repetition, the slowest rank's, as they would be without time dilation."""
+    """What a probe found: the slowest rank's seconds for each repetition, as they would be without time dilation."""
 
     times_s: dict[Asked, list[float]]
     not_available: dict[str, str]  # collective -> why
-    measured: Measured | None  # the link, unless what went wrong came first
+    measured: Measured | None  # the link; None if a worker failed before
     backend: str
     dilation: float
-    vanished: str | None  # what went wrong, where this is a part only
+    vanished: str | None  # what went wrong, if the times are incomplete; else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +66,13 @@ class How:
 
     Attributes:
         transport: gloo, or nccl where there is a GPU.
-        dilation: at least that; more where there are more hosts than cores.
+        dilation: the least time dilation; it is larger where there are more hosts than cores.
         rule: how often each is measured.
+        tolerances: how far the link may be from what was requested.
+        timeouts: how long each phase of the worker group may take.
         python: the interpreter of PyTorch's environment.
-        logs: a folder.
+        logs: the folder for the workers' output.
+        congestion_control: TCP's algorithm.
     """
 
     transport: str
@@ -84,7 +87,7 @@ class How:
 
 @dataclass(frozen=True)
 class CollectivesJob:
-    """A worker group, the link between its hosts, and what it times."""
+    """A worker group, the link between its hosts, and the collectives and sizes that it times."""
 
     group: GroupJob
     link: Link
@@ -104,7 +107,7 @@ class TimedCollective:
 
 @dataclass(frozen=True)
 class CollectivesProbed:
-    """What the sandbox answers."""
+    """The answer of the process in the sandbox; `timed` is a part where `vanished` says what went wrong."""
 
     timed: Sequence[TimedCollective]
     measured: Measured | None
@@ -120,7 +123,21 @@ def probe_collectives(
     collectives: Sequence[str] = tuple(BUS_FACTORS),
     how: How,
 ) -> Found:
-    """Time collectives among emulated hosts."""
+    """Time collectives among emulated hosts.
+
+    Args:
+        link: each host's link, not dilated.
+        hosts: how many, with one rank each.
+        sizes_bytes: sizes of the whole array, in bytes; they are rounded down to what a collective can divide.
+        collectives: names, keys of `BUS_FACTORS`.
+        how: how they are probed.
+
+    Returns:
+        Times in s by collective and size; for each collective that the transport lacks, the reason.
+
+    Raises:
+        DdlbenchError: hosts, workers or the link cannot be started, or a result is wrong.
+    """
     transport = how.transport
     why = {name: NOT_AVAILABLE[transport, name] for name in collectives if (transport, name) in NOT_AVAILABLE}
     wanted = {
@@ -133,7 +150,19 @@ def probe_collectives(
 
 
 def probe_messages(link: Link, *, largest_bytes: int, how: How) -> Found:
-    """One-way times of PyTorch's send and receive between two emulated hosts, of NetPIPE's sizes."""
+    """Time PyTorch's send and receive between two emulated hosts, with NetPIPE's message sizes.
+
+    Args:
+        link: each host's link, not dilated.
+        largest_bytes: the largest message, in bytes.
+        how: how they are probed.
+
+    Returns:
+        One-way times in s, half of a round trip; the keys are PINGPONG and the size in bytes.
+
+    Raises:
+        DdlbenchError: hosts, workers or the link cannot be started, or a message arrives wrong.
+    """
     found = _probe(link, 2, [(PINGPONG, size) for size in sizes(largest_bytes)], how)
     return replace(found, times_s={asked: [each / 2 for each in s] for asked, s in found.times_s.items()})
 
@@ -172,7 +201,7 @@ def _probe(link: Link, hosts: int, wanted: list[Asked], how: How) -> Found:
 
 
 def _placement(hosts: int, dilation: float) -> Placement:
-    """One host a core while there are enough; time is dilated by what the link asks for, or the hosts on a core."""
+    """Place one host on each core while there are enough; dilate by `dilation`, or more if hosts share a core."""
     placement = place(
         hosts,
         vcpus=1,
@@ -185,14 +214,25 @@ def _placement(hosts: int, dilation: float) -> Placement:
 
 
 def run(job: CollectivesJob) -> CollectivesProbed:
-    """Make hosts and link and time what is wanted; a worker that is lost leaves what was measured until then."""
+    """Make hosts and link and time the collectives, in the sandbox.
+
+    Args:
+        job: what is timed.
+
+    Returns:
+        Times in the dilated time of the hosts; a part of them, with the reason, if a worker fails on the way.
+
+    Raises:
+        WorkerFailed: a worker failed before anything was timed.
+        DdlbenchError: hosts or link cannot be made, the link is out of tolerance, or a result is wrong.
+    """
     times_s: dict[Asked, list[float]] = {each: [] for each in job.wanted}
     vanished, measured, backend = None, None, ""
     try:
         with launched(job.group) as on_hosts:
             group, star = on_hosts.group, on_hosts.hosts.star
             assert star is not None
-            for each in job.wanted:  # windows open while the links are
+            for each in job.wanted:  # TCP's windows open while the links are unshaped
                 _seconds(group, each, 1, job.group.timeouts)
             star.shape(job.link)
             measured = verify(star, job.link, job.tolerances)
@@ -208,7 +248,7 @@ def run(job: CollectivesJob) -> CollectivesProbed:
 
 
 def _time(group: WorkerGroup, times_s: dict[Asked, list[float]], job: CollectivesJob) -> None:
-    """Take all in turn, in random order, until the stop rule asks for no more; the first round is a warm-up."""
+    """Time all in turn, in random order, until the stop rule is satisfied; the first round is a warm-up."""
     timeouts = job.group.timeouts
     times = {each: max(1, _batch(_seconds(group, each, 1, timeouts))) for each in times_s}
     order = random.Random(_SEED)
@@ -223,7 +263,7 @@ def _batch(once_s: float) -> int:
 
 
 def _seconds(group: WorkerGroup, asked: Asked, times: int, timeouts: Timeouts) -> float:
-    """The slowest rank's time of one operation. Raises DdlbenchError where a rank got a wrong result."""
+    """Return the slowest rank's time of one operation, in s. Raises DdlbenchError if a rank got a wrong result."""
     name, size = asked
     elements = size if name == PINGPONG else size // ELEMENT_BYTES
     limit_s = timeouts.prepare_s + timeouts.step_s

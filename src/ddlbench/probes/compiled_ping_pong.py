@@ -1,6 +1,6 @@
-"""The probe's exchange of messages as machine code, which Numba makes in less than a second.
+"""The probe's exchange of messages as machine code, which Numba compiles in less than a second.
 
-Python's own time is half a microsecond a message: a twentieth of a small one's between two emulated hosts.
+Python's own overhead is half a microsecond a message: a twentieth of a small message's time between emulated hosts.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from ddlbench.probes.ping_pong import Exchange
 
 @cache
 def compiled() -> Exchange:
-    """An Exchange that calls the system's send and recv. Before a fork, this compiles it for both processes."""
+    """Return an Exchange that calls the system's send and recv. A call before a fork compiles it for both processes."""
     move = _compiled_move()
 
     def exchange(connection: socket.socket, message: memoryview, trips: int, *, begins: bool) -> None:
@@ -26,9 +26,9 @@ def compiled() -> Exchange:
 
 
 def _moved(connection: socket.socket, message: memoryview, position: int, begins: bool) -> int:
-    """Once more the call that was interrupted or has failed, by Python, which says why: bytes sent or received.
+    """Repeat in Python the call that was interrupted or has failed, which raises its exception; return the bytes moved.
 
-    So a silent peer is given up after two of the kernel's time-outs.
+    A silent peer is therefore given up after two of the kernel's time-outs.
     """
     number, offset = divmod(position, len(message))
     if (number % 2 == 0) == begins:

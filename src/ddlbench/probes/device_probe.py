@@ -1,6 +1,6 @@
 """UCX's and RDMA's own benchmarks between this machine and another that answers, over a device that both have.
 
-A device is called as `ddlbench interfaces` lists it: `tcp/eth0` or `rc_mlx5/mlx5_0:1` for UCX, `mlx5_0:1` for verbs.
+Devices have the names that `ddlbench interfaces` lists: `tcp/eth0` or `rc_mlx5/mlx5_0:1` for UCX, `mlx5_0:1` for verbs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,18 @@ Curves = dict[str, Mapping[int, Sequence[float]]]
 
 
 def device_of(transport: str, asked: str | None) -> str:
-    """The device asked for, or the only one. Raises ConfigError where it is not there or there are several."""
+    """Choose the device to measure over.
+
+    Args:
+        transport: one of TRANSPORTS.
+        asked: the device's name on the command line; None: the only one that this machine has.
+
+    Returns:
+        The device's name.
+
+    Raises:
+        ConfigError: the transport is not available, the device does not exist, or there are several and none is named.
+    """
     (found,) = [each for each in transports() if each.name == transport]
     if not found.available:
         raise ConfigError(f"transport {transport}: {found.reason}")
@@ -34,7 +45,17 @@ def device_of(transport: str, asked: str | None) -> str:
 
 
 def answer(transport: str, device: str, port: int, *, timeout_s: float) -> None:
-    """Wait for the other machine's programs until none has come for `timeout_s`. Raises ExchangeFailed."""
+    """Run the servers that the other machine's programs connect to, until none has come for `timeout_s`.
+
+    Args:
+        transport: one of TRANSPORTS.
+        device: the device's name, as `device_of` returns it.
+        port: the TCP port at which the servers listen.
+        timeout_s: how long a server waits for its client, in s.
+
+    Raises:
+        ExchangeFailed: a server fails or is not installed.
+    """
     serve(_servers(transport, device, port), timeout_s=timeout_s)
 
 
@@ -52,8 +73,17 @@ def probe(
 ) -> tuple[Curves, Curves, str | None]:
     """Measure to the host that answers.
 
-    Returns one-way times in s by program and size, throughputs of streams in 10^6 bit/s by program and size, and what
-    went wrong, if anything; what was measured before that is kept.
+    Args:
+        transport: one of TRANSPORTS.
+        device: the device's name, as `device_of` returns it.
+        host: the address of the machine that answers.
+        port: the TCP port at which its servers listen.
+        largest_bytes: UCX's largest message, in bytes; perftest always measures all sizes from 2 bytes to 8 MiB.
+        timeout_s: how long a program may run, in s.
+
+    Returns:
+        One-way times in s by program and size in bytes, throughputs of streams in 10^6 bit/s by program and size, and
+        what went wrong (None: nothing); what was measured before that is kept.
     """
     if transport == "verbs":
         return _verbs(device, host, port, timeout_s)
@@ -68,7 +98,7 @@ def probe(
 
 
 def _verbs(device: str, host: str, port: int, timeout_s: float) -> tuple[Curves, Curves, str | None]:
-    """Both of perftest's programs, each of which takes all sizes from 2 bytes to 8 MiB."""
+    """Run both of perftest's programs, each of which measures all sizes from 2 bytes to 8 MiB."""
 
     def report(program: str) -> str:
         argv = perftest.client_argv(program, port, host, rdma_port=device, iterations=_ITERATIONS)

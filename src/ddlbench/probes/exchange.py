@@ -1,4 +1,4 @@
-"""A benchmark of two programs: one waits on a host, the other comes to it from another, measures and reports."""
+"""A benchmark of two programs: a server on one host, and a client on another that connects, measures and reports."""
 
 import os
 import subprocess
@@ -12,18 +12,18 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.system.namespaces import enter
 from ddlbench.system.processes import describe_exit, die_with_parent
 
-_START_S = 10.0  # until the server must listen
+_START_S = 10.0  # how long a server may take until it listens
 _POLL_S = 0.02
 _NOT_YET = (
     "refused",
     "Couldn't connect",
     "has closed the connection",
-)  # what clients say of a server that does not listen yet
+)  # parts of the errors that clients print when the server does not listen yet
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two programs: its argv and variables, its network namespace and its cores (None: ours)."""
+    """One of the two programs: its argv and variables, its network namespace and its cores (None: the caller's)."""
 
     argv: Sequence[str]
     variables: Mapping[str, str]
@@ -32,11 +32,23 @@ class Side:
 
 
 class ExchangeFailed(DdlbenchError):
-    """A program that failed, fell silent or is not installed."""
+    """A program failed, exceeded its time or is not installed."""
 
 
 def exchange(server: Side, client: Side, *, timeout_s: float) -> str:
-    """What the client reports on its standard output. Raises ExchangeFailed; nothing is left running."""
+    """Run a server and a client that measures; neither is left running.
+
+    Args:
+        server: the program that waits.
+        client: the program that connects, measures and ends.
+        timeout_s: how long the client may run, in s.
+
+    Returns:
+        What the client prints on its standard output.
+
+    Raises:
+        ExchangeFailed: either of them fails, the client takes too long, or a program is not installed.
+    """
     with TemporaryFile("w+") as output:
         waiting = _start(server, stdout=output, stderr=subprocess.STDOUT)
 
@@ -56,9 +68,18 @@ def exchange(server: Side, client: Side, *, timeout_s: float) -> str:
 
 
 def ask(client: Side, *, timeout_s: float, meanwhile: Callable[[str], None] = lambda complaint: None) -> str:
-    """What the client reports; it comes again while its server does not listen yet, and `meanwhile` may raise.
+    """Run a client, and run it again while its server does not listen yet; it is not left running.
 
-    Raises ExchangeFailed; nothing is left running.
+    Args:
+        client: the program that connects, measures and ends.
+        timeout_s: how long it may run, in s.
+        meanwhile: called with the client's complaint after each failure; an error of its ends the attempts.
+
+    Returns:
+        What the client prints on its standard output.
+
+    Raises:
+        ExchangeFailed: the client fails, takes too long or is not installed.
     """
     until = monotonic() + min(_START_S, timeout_s)
     while True:
@@ -72,9 +93,14 @@ def ask(client: Side, *, timeout_s: float, meanwhile: Callable[[str], None] = la
 
 
 def serve(servers: Iterable[Side], *, timeout_s: float) -> None:
-    """Have one server after another wait for its client, until one has waited for `timeout_s`.
+    """Run one server after another until one has waited for too long; none is left running.
 
-    Raises ExchangeFailed where one fails; nothing is left running.
+    Args:
+        servers: programs that each wait for one client and end.
+        timeout_s: how long a server may wait and run, in s.
+
+    Raises:
+        ExchangeFailed: a server fails or is not installed.
     """
     for server in servers:
         with TemporaryFile("w+") as output:
@@ -92,7 +118,7 @@ def serve(servers: Iterable[Side], *, timeout_s: float) -> None:
 
 
 def _ask(client: Side, timeout_s: float) -> tuple[str, str | None]:
-    """The client's report, and what is wrong with it."""
+    """Return the client's report and its complaint (None: it succeeded)."""
     asking = _start(client, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         report, errors = asking.communicate(timeout=timeout_s)
@@ -133,6 +159,6 @@ def _called(side: Side) -> str:
 
 
 def _last(text: str) -> str:
-    """The last two lines that say something: the very last is often advice."""
+    """Return the last two lines that are not empty: the very last is often advice."""
     output = [line.strip() for line in text.splitlines() if line.strip()]
     return "; ".join(output[-2:]) or "it printed nothing"

@@ -43,7 +43,7 @@ _START_TIMEOUT_S, _END_TIMEOUT_S, _POLL_S = 10.0, 2.0, 0.005
 
 @dataclass(frozen=True)
 class LinkProbeJob:
-    """A link to probe; `probe_link` describes its parts."""
+    """A link to probe; the arguments of `probe_link` describe its fields."""
 
     link: Link
     dilation: float
@@ -60,8 +60,8 @@ class LinkProbed:
     """What a probe found.
 
     Attributes:
-        times_s: one-way times by tool and message size, as they would be without dilation.
-        vanished: what went wrong, if anything; the times are a part then.
+        times_s: one-way times by tool and message size in bytes, as they would be without dilation.
+        vanished: what went wrong (None: nothing); the times are a part then.
         backend: what makes the link.
         measured: what the link was measured to be before (None without tolerances).
     """
@@ -86,17 +86,20 @@ def probe_link(
     """Probe an emulated link.
 
     Args:
-        link: between two hosts.
-        dilation: of their time.
+        link: the link of each of the two hosts, not dilated.
+        dilation: how much slower the hosts' time runs.
         rule: how often a size is measured.
         largest_bytes: the largest message.
         timeout_s: how long the peer may be silent.
         netpipe: run NetPIPE's own program too.
-        congestion_control: of TCP.
-        tolerances: of the check before (None: it is not checked).
+        congestion_control: TCP's algorithm.
+        tolerances: for the check of the link before (None: it is not checked).
+
+    Returns:
+        One-way times in s, as they would be without dilation, and how the link was made.
 
     Raises:
-        DdlbenchError: the link cannot be made or is out of tolerance, or NetPIPE is asked for and not installed.
+        DdlbenchError: the link cannot be made or is out of tolerance, NetPIPE is required and not installed, or fails.
     """
     if netpipe and not shutil.which(NETPIPE):
         raise DdlbenchError(f"{NETPIPE} is not installed. On Debian:  apt-get install netpipe-tcp")
@@ -112,7 +115,17 @@ def probe_link(
 
 
 def run(job: LinkProbeJob) -> LinkProbed:
-    """Make two hosts and the link, verify it where that is asked for, and probe from one to the other."""
+    """Make two hosts and the link, check the link if there are tolerances, and probe from one host to the other.
+
+    Args:
+        job: what is probed.
+
+    Returns:
+        One-way times in the dilated time of the hosts.
+
+    Raises:
+        DdlbenchError: the link cannot be made or is out of tolerance, there is no result at all, or NetPIPE fails.
+    """
     cores = sorted(os.sched_getaffinity(0))
     hosts = [Host(f"h{i + 1}", f"10.66.0.{i + 1}", (cores[i % len(cores)],), 1, GIB) for i in (0, 1)]
     addresses = [host.address for host in hosts]
@@ -120,7 +133,7 @@ def run(job: LinkProbeJob) -> LinkProbed:
     with Star(addresses, congestion_control=job.congestion_control, dilation=job.dilation) as star:
         check_queues(link, hosts=2, dilation=job.dilation, memory_bytes=psutil.virtual_memory().available)
         check_delay(link, star.backend)
-        Capacity(star).check(link, senders=1)  # a message goes to or fro
+        Capacity(star).check(link, senders=1)  # only one of the two hosts sends at a time
         star.shape(link)
         measured = verify(star, link, job.tolerances) if job.tolerances else None
         times_s, vanished = probe_hosts(
@@ -141,11 +154,23 @@ def probe_hosts(
     rule: StopRule,
     timeout_s: float,
 ) -> tuple[Trips, str | None]:
-    """Probe from the first host of a star to the second; one-way times in s by size, and what went wrong, if anything.
+    """Probe from the first host of a star to the second.
 
-    What goes wrong leaves the curve in part. Raises DdlbenchError where there is none at all.
+    Args:
+        star: the hosts' network; its links are shaped.
+        hosts: the two hosts, with their addresses and cores.
+        wanted: message sizes in bytes.
+        rule: how often a size is measured.
+        timeout_s: how long the peer may be silent.
+
+    Returns:
+        One-way times in s by size, in the dilated time of the hosts, and what went wrong (None: nothing); the times are
+        a part then.
+
+    Raises:
+        PeerVanished: the second host cannot be reached at all.
     """
-    exchange = compiled()  # once for both processes
+    exchange = compiled()  # before the fork, so that both processes have it
     with entered(star.namespaces[1]):
         listener = listening(hosts[1].address)
     with listener:
@@ -179,7 +204,20 @@ def probe_hosts(
 def netpipe_hosts(
     star: Star, hosts: Sequence[Host], *, smallest_bytes: int = 1, largest_bytes: int
 ) -> dict[int, list[float]]:
-    """What NetPIPE's own program finds from the first host of a star to the second: one value in s for each size."""
+    """Run NetPIPE's own program from the first host of a star to the second.
+
+    Args:
+        star: the hosts' network; its links are shaped.
+        hosts: the two hosts, with their addresses and cores.
+        smallest_bytes: the smallest message.
+        largest_bytes: the largest message.
+
+    Returns:
+        One-way times in s by message size, one for each size, in the dilated time of the hosts.
+
+    Raises:
+        DdlbenchError: NetPIPE fails.
+    """
     bounds = ["-l", str(smallest_bytes), "-u", str(largest_bytes)]
     with TemporaryDirectory(prefix="ddlbench-") as name:
         folder = Path(name)
@@ -205,7 +243,7 @@ def netpipe_hosts(
 
 
 def _await_listener(process: "subprocess.Popen[bytes]") -> None:
-    """Wait until a process listens. Raises DdlbenchError where it ends before, or takes too long."""
+    """Wait until a process listens. Raises DdlbenchError if it ends before, or takes too long."""
     deadline = monotonic() + _START_TIMEOUT_S
     sockets = Path(f"/proc/{process.pid}/net/tcp")  # those of its network namespace
     while process.poll() is None and monotonic() < deadline:
@@ -216,7 +254,7 @@ def _await_listener(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _answer_on(star: Star, hosts: Sequence[Host], listener: Any, timeout_s: float) -> None:
-    """What the second host does."""
+    """Run the second host's end of the probe."""
     _child_of(star, hosts, 1)()
     try:
         answer(listener, timeout_s, exchange=compiled())
@@ -225,7 +263,7 @@ def _answer_on(star: Star, hosts: Sequence[Host], listener: Any, timeout_s: floa
 
 
 def _child_of(star: Star, hosts: Sequence[Host], number: int) -> Callable[[], None]:
-    """What makes a process that has just begun one of the host's, which ends with this one."""
+    """Return a function that moves a new process to the host's namespace and cores, and ends it with this process."""
 
     def prepare() -> None:
         die_with_parent()
@@ -237,7 +275,7 @@ def _child_of(star: Star, hosts: Sequence[Host], number: int) -> Callable[[], No
 
 @contextmanager
 def _on(star: Star, hosts: Sequence[Host], number: int) -> Iterator[None]:
-    """Be a process of the host for the length of a `with`."""
+    """Move the calling process to the host's namespace and cores for the length of a `with`."""
     cores = os.sched_getaffinity(0)
     with entered(star.namespaces[number]):
         os.sched_setaffinity(0, hosts[number].cores)

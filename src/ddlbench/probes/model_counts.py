@@ -1,4 +1,4 @@
-"""The table of what models are made of, counted in PyTorch's environment."""
+"""The table of the models' parameters and operations, counted in PyTorch's environment."""
 
 import csv
 import io
@@ -19,9 +19,18 @@ _SHOWN_LINES = 5
 
 
 def write_counts(models: Sequence[str], image_shape: str, output: Path | str, *, environment: Path) -> None:
-    """Count in the environment that the file `environment` describes, and write a CSV, a row a model.
+    """Count parameters and operations of models, and write a CSV with a row for each model.
 
     Columns: model, image_shape, parameters, bytes, flops, multiply_adds, counted_by (the library and its version).
+
+    Args:
+        models: names of models.
+        image_shape: height x width x channels of an image, as the configuration has it.
+        output: where the CSV goes.
+        environment: the file that describes PyTorch's environment, in which the counting runs.
+
+    Raises:
+        DdlbenchError: the counting fails or takes too long.
     """
     described = read_json(environment)
     counts = _answer(described["python"], [image_shape, *models])

@@ -1,13 +1,13 @@
-"""The point-to-point probe in NetPIPE's way: how long TCP messages of 1 byte to 8 MB take from one host to another.
+"""The point-to-point probe after NetPIPE's method: one-way times of TCP messages from 1 byte to 8 MB between two hosts.
 
-A message goes to and fro, and half of that is its one-way time (Snell, Mikler and Gustafson, "NetPIPE: A Network
+A message goes there and back, and half of that is its one-way time (Snell, Mikler and Gustafson, "NetPIPE: A Network
 Protocol Independent Performance Evaluator", 1996). As in NetPIPE 3.7, both ends write a message whole, read it into the
 memory that they send from, whose pages are in use before the clock starts, and sleep while they wait. Sizes are
-NetPIPE's: powers of two and what lies half-way between, each also three bytes smaller and larger.
+NetPIPE's: powers of two and the middle between each two, each also three bytes smaller and larger.
 
-NetPIPE stays with a size for three tenths of a second and reports the fastest third. This takes all sizes in turn, from
-the smallest to the largest as NetPIPE does, again and again: so a moment in which the machine was busy falls on single
-values, and their spread is known. One connection serves all rounds, as TCP's windows take long to open.
+NetPIPE stays with a size for three tenths of a second and reports the fastest third. This probe takes all sizes in
+turn, from the smallest to the largest as NetPIPE does, and repeats that. A moment in which the machine is busy thus
+affects single values only, and their spread is known. One connection serves all rounds, as TCP's windows open slowly.
 """
 
 import socket
@@ -22,13 +22,13 @@ from typing import Protocol
 from ddlbench.errors import DdlbenchError
 
 LARGEST_BYTES = 8 << 20
-MOST_BYTES = 1 << 30  # nobody who asks gets more memory than that
+MOST_BYTES = 1 << 30  # a peer cannot make `answer` allocate more memory than that
 _PERTURBATION_BYTES = 3
 _FIRST_PERTURBED_BYTES = 16
-_HEADER = struct.Struct("!QQ")  # size of a message, and how many of them go to and fro
-_BATCH_S = 0.004  # a value is the mean over at least that long, so that the clock counts for nothing
+_HEADER = struct.Struct("!QQ")  # size of a message, and the number of round trips
+_BATCH_S = 0.004  # a value is the mean over at least that long, so that reading the clock does not matter
 _MOST_TRIPS = 5000
-_OPENING_SHARE = 4  # a quarter of a batch comes first and does not count: windows open
+_OPENING_SHARE = 4  # a quarter of a batch comes first and does not count: TCP's windows open
 _FIRST_OPENING_TRIPS = 2
 _SECONDS_AND_MICROSECONDS = "ll"
 
@@ -36,7 +36,7 @@ Trips = dict[int, list[float]]
 
 
 class Exchange(Protocol):
-    """Sends a message to and fro that many times; `begins`: this end sends first. Raises OSError."""
+    """Sends a message there and back `trips` times; `begins`: this end sends first. Raises OSError."""
 
     def __call__(
         self, connection: socket.socket, message: memoryview, trips: int, *, begins: bool
@@ -44,11 +44,18 @@ class Exchange(Protocol):
 
 
 class PeerVanished(DdlbenchError):
-    """The other end closed the connection, or has been silent for too long."""
+    """The other end closed the connection, cannot be reached, or has been silent for too long."""
 
 
 def sizes(largest_bytes: int = LARGEST_BYTES) -> list[int]:
-    """NetPIPE's message sizes in bytes, from 1 to a few more than `largest_bytes`."""
+    """Return NetPIPE's message sizes.
+
+    Args:
+        largest_bytes: the largest size, in bytes, that is not perturbed; perturbed ones exceed it by up to 3 bytes.
+
+    Returns:
+        Sizes in bytes from 1, in ascending order.
+    """
     found = {1, 2, 3}
     base = 4
     while base <= largest_bytes:
@@ -61,16 +68,34 @@ def sizes(largest_bytes: int = LARGEST_BYTES) -> list[int]:
 
 
 def listening(address: str, port: int = 0) -> socket.socket:
-    """A socket that waits for a probe; port 0 takes one that is free."""
+    """Open the socket at which `answer` waits for a probe.
+
+    Args:
+        address: the local address; an empty string: all addresses.
+        port: the TCP port; 0: a free one.
+
+    Returns:
+        The listening socket.
+    """
     return socket.create_server((address, port))
 
 
 def exchange(connection: socket.socket, message: memoryview, trips: int, *, begins: bool) -> None:
-    """An Exchange by Python alone, whose own time is half a microsecond a message (`compiled` has a faster one)."""
+    """Send a message there and back, in Python alone: half a microsecond of overhead a message (`compiled` is faster).
+
+    Args:
+        connection: a connected socket that blocks.
+        message: what is sent; what is received overwrites it.
+        trips: how many round trips.
+        begins: whether this end sends first.
+
+    Raises:
+        OSError: the connection fails or times out.
+    """
     send, receive, size = connection.send, connection.recv_into, len(message)
     if not begins:
         _fill(connection, message)
-    for _ in range(trips - (not begins)):  # nothing here that is not needed: Python's own time counts
+    for _ in range(trips - (not begins)):  # as few statements as possible: Python's own time counts
         if (sent := send(message)) != size:
             connection.sendall(message[sent:])
         if (received := receive(message)) != size:
@@ -80,7 +105,16 @@ def exchange(connection: socket.socket, message: memoryview, trips: int, *, begi
 
 
 def answer(listener: socket.socket, timeout_s: float, *, exchange: Exchange = exchange) -> None:
-    """Send back what one probe sends, until it is done. Raises PeerVanished where it does not come or falls silent."""
+    """Send back what one probe sends, until it is done.
+
+    Args:
+        listener: the socket of `listening`.
+        timeout_s: how long to wait for the probe, and how long it may be silent.
+        exchange: how messages are sent and received.
+
+    Raises:
+        PeerVanished: no probe comes, or it is silent, closes the connection or requests messages that are too large.
+    """
     listener.settimeout(timeout_s)
     try:
         connection, peer = listener.accept()
@@ -111,10 +145,22 @@ def probe(
     timeout_s: float,
     exchange: Exchange = exchange,
 ) -> tuple[Trips, PeerVanished | None]:
-    """One-way times in seconds of each size, as many as `needs_more` asks for; each is a mean over some milliseconds.
+    """Measure one-way times to the host that runs `answer`.
 
-    Where the peer vanishes, what was measured until then comes with the error. Raises PeerVanished where it cannot be
-    reached at all.
+    Args:
+        address: the host's address.
+        port: its TCP port.
+        wanted: message sizes in bytes.
+        needs_more: whether a size with these values, in s, is measured again.
+        timeout_s: how long to wait for the connection, and how long the peer may be silent.
+        exchange: how messages are sent and received.
+
+    Returns:
+        One-way times in s by size, each a mean over some milliseconds; and the error if the peer vanishes on the way
+        (None: it did not), with what was measured until then.
+
+    Raises:
+        PeerVanished: the host cannot be reached at all.
     """
     times_s: Trips = {size: [] for size in sorted(wanted)}
     memory = _memory(max(wanted))
@@ -144,7 +190,7 @@ def _trips_of_a_batch(once_s: float) -> int:
 
 
 def _one_way_s(exchange: Exchange, connection: socket.socket, message: memoryview, trips: int) -> float:
-    """Half the mean time of that many round trips."""
+    """Return half the mean time of that many round trips, in s."""
     header = memoryview(bytearray(_HEADER.pack(len(message), trips)))
     connection.sendall(header)
     _fill(connection, header)
@@ -163,7 +209,7 @@ def _fill(connection: socket.socket, message: memoryview) -> None:
 
 
 def _memory(size: int) -> memoryview:
-    """Memory whose pages are in use."""
+    """Return memory whose pages are in use."""
     return memoryview(bytearray(b"\1") * size)
 
 

@@ -1,4 +1,4 @@
-"""The two ends of the point-to-point probe as programs, which need no package but ours: any container can be one.
+"""The two ends of the point-to-point probe as programs, which need no package but this one: any container can run them.
 
 python -m ddlbench.probes.ping_pong_ends answer ADDRESS PORT
 python -m ddlbench.probes.ping_pong_ends probe ADDRESS PORT REPETITIONS SIZE...
@@ -16,7 +16,17 @@ TIMEOUT_S = 60.0
 
 
 def main(what: str, address: str, port: int, *numbers: int) -> None:
-    """Be one end. Raises DdlbenchError where the other one vanishes."""
+    """Run one end of the probe.
+
+    Args:
+        what: `answer` or `probe`.
+        address: where `answer` listens, which `probe` connects to.
+        port: the TCP port there.
+        *numbers: for `probe`: how often each size is measured, then the message sizes in bytes.
+
+    Raises:
+        PeerVanished: the other end does not come, or is lost.
+    """
     if what == "answer":
         with listening(address, port) as listener:
             answer(listener, TIMEOUT_S)

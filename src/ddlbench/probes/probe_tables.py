@@ -1,4 +1,4 @@
-"""From a probe that the plan asks for to its table and sidecar."""
+"""From a probe of the plan to its table and sidecar."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,17 @@ FABRIC = "emulated"
 def write_point_to_point(
     plan: Plan, probe: PointToPoint, outputs: Sequence[str], *, environment: Path | None, logs: Path
 ) -> None:
-    """Probe, and write the table, the same in NetPIPE's format, and the table's sidecar.
+    """Run a point-to-point probe; write its table, the same in NetPIPE's format, and the table's sidecar.
 
-    outputs: the first two's files. environment: PyTorch's description, where the transport is PyTorch's. Raises
-    DdlbenchError where the probe fails; a curve that broke off is kept below `logs`.
+    Args:
+        plan: the links, settings and tolerances.
+        probe: which link is probed, and with which transport.
+        outputs: where the CSV and NetPIPE's format go.
+        environment: the description of PyTorch's environment; None: the transport is not PyTorch's.
+        logs: the folder for the workers' output, and for a table that is incomplete.
+
+    Raises:
+        DdlbenchError: the probe fails, or broke off; what was measured until then is kept below `logs`.
     """
     die_with_parent()
     started = datetime.now(UTC)
@@ -93,7 +100,18 @@ def write_point_to_point(
 def write_collectives(
     plan: Plan, probe: Collectives, outputs: Sequence[str], *, environment: Path, logs: Path
 ) -> None:
-    """Probe, and write the table and its sidecar; as `write_point_to_point`."""
+    """Run a probe of collectives; write its table and the table's sidecar.
+
+    Args:
+        plan: the links, settings and tolerances.
+        probe: which link is probed, among how many hosts, and with which transport.
+        outputs: where the CSV goes.
+        environment: the description of PyTorch's environment.
+        logs: the folder for the workers' output, and for a table that is incomplete.
+
+    Raises:
+        DdlbenchError: the probe fails, or broke off; what was measured until then is kept below `logs`.
+    """
     die_with_parent()
     started = datetime.now(UTC)
     link = _link(plan, probe.link)
@@ -140,13 +158,13 @@ def _found(found: Found) -> dict[str, Any]:
 
 
 def _made(backend: str, measured: Measured | None) -> dict[str, str | float]:
-    """How the link was made, and what it was measured to be."""
+    """Describe how the link was made, and what it was measured to be."""
     found = measured.as_dict() if measured else {}
     return {"backend": backend, **{f"measured_{name}": value for name, value in found.items()}}
 
 
 def _refuse_a_part(vanished: str | None, table: str, logs: Path) -> None:
-    """Raise DdlbenchError where a probe broke off; what it measured until then is kept beside its log."""
+    """Raise DdlbenchError if a probe broke off; what it measured until then is kept beside its log."""
     if vanished:
         part = logs / "incomplete.csv"
         write_atomically(part, table)

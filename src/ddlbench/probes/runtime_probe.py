@@ -1,10 +1,10 @@
-"""The network inside each runtime: messages between two ends that are both bare, in Docker or in Apptainer.
+"""The network inside each runtime: messages between two ends, both bare (no container), in Docker or in Apptainer.
 
     python -m ddlbench.probes.runtime_probe JOB.json ANSWER.json        (the first process of a sandbox)
 
-Three networks are distinguished: that of the host itself, which both ends share; the two namespaces of emulated hosts,
-which the ends join, and whose link is open; and Docker's own bridge, whose NAT an end outside comes through. Rounds of
-all of them alternate, each with containers of its own, so that a drift of the machine favours none.
+There are three networks: that of the host itself, which both ends share; the two namespaces of emulated hosts, which
+the ends join, and whose link is open; and Docker's own bridge, through whose NAT an end outside connects. Rounds of all
+of them alternate, each with containers of its own, so that a drift of the machine favours none.
 """
 
 import json
@@ -53,7 +53,7 @@ Found = dict[Way, dict[int, list[float]]]  # one-way times in s by size, one a r
 
 @dataclass(frozen=True)
 class RoundJob:
-    """A round through all runtimes and networks; inherited: the driver's environment variables."""
+    """A round through all runtimes and networks, in random order after `seed`; `inherited`: the driver's variables."""
 
     environments: Mapping[str, RuntimeEnvironment]
     inherited: Mapping[str, str]
@@ -62,7 +62,7 @@ class RoundJob:
 
 @dataclass(frozen=True)
 class TimedWay:
-    """The median one-way time of each message size, in a runtime over a network."""
+    """The median one-way time in s by message size in bytes, in a runtime over a network."""
 
     runtime: str
     network: str
@@ -77,10 +77,19 @@ class Round:
 
 
 def probe_runtimes(environments: Described, *, rounds: int, logs: Path) -> tuple[Found, dict[Way, str]]:
-    """One-way times in every runtime that there is, and why of other ways there are none.
+    """Measure one-way times in every runtime over each of its networks.
 
-    environments: the descriptions of what the ends run in, by runtime, bare among them. Raises DdlbenchError where the
-    ends do not find each other.
+    Args:
+        environments: the descriptions of what the ends run in, by runtime; `bare` is among them.
+        rounds: how often each is measured.
+        logs: the folder for the output of the processes.
+
+    Returns:
+        For each runtime and network the one-way times in s by size in bytes, a median of each round; and the reasons
+        why others cannot be measured.
+
+    Raises:
+        DdlbenchError: an engine is not usable, or the ends cannot reach each other.
     """
     engines.check(environments)
     found: Found = {(runtime, network): {} for runtime in environments for network in (HOST, JOINED)}
@@ -105,7 +114,17 @@ def probe_runtimes(environments: Described, *, rounds: int, logs: Path) -> tuple
 
 
 def write_runtimes(plan: Plan, materials: Materials, output: Path | str, *, logs: Path) -> None:
-    """Probe, and write the table and its sidecar; a runtime that is missing is a row that says why."""
+    """Measure all runtimes; write the table and its sidecar. A runtime that is missing gets rows that give the reason.
+
+    Args:
+        plan: the settings, among them the number of rounds.
+        materials: the environments' descriptions.
+        output: where the CSV goes.
+        logs: the folder for the output of the processes.
+
+    Raises:
+        DdlbenchError: the environment without a container is missing, or the ends cannot reach each other.
+    """
     die_with_parent()
     started = datetime.now(UTC)
     environments, lacking = materials.described()
@@ -128,7 +147,17 @@ def write_runtimes(plan: Plan, materials: Materials, output: Path | str, *, logs
 
 
 def run(job: RoundJob) -> Round:
-    """One round, in random order, in a sandbox."""
+    """Measure one round, in random order, in a sandbox.
+
+    Args:
+        job: the environments, and the seed of the order.
+
+    Returns:
+        The medians in s of all runtimes over the host's own network and over joined namespaces.
+
+    Raises:
+        DdlbenchError: an end fails.
+    """
     raise_loopback()
     addresses = ["10.66.0.1", "10.66.0.2"]
     with Star(addresses, congestion_control="cubic") as star:
@@ -149,7 +178,7 @@ def run(job: RoundJob) -> Round:
 
 
 def _end(job: RoundJob, runtime: str, words: list[str], namespace: int | None) -> Side:
-    """One end in a runtime and a network namespace, each on a core of its own where there are two."""
+    """Describe one end in a runtime and a network namespace (None: the one of this process)."""
     described = job.environments[runtime]
     command = [described.python, *_ENDS, *words]
     variables = {"PYTHONPATH": package_root()}
@@ -168,7 +197,7 @@ def _end(job: RoundJob, runtime: str, words: list[str], namespace: int | None) -
 
 
 def _over_the_bridge(environments: Described) -> Mapping[int, float]:
-    """A round between an end without a container and one on Docker's bridge, through its NAT."""
+    """Measure between an end without a container and one on Docker's bridge, through its NAT."""
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
     answer, ask = _words("0.0.0.0", port)
@@ -184,7 +213,7 @@ def _over_the_bridge(environments: Described) -> Mapping[int, float]:
 
 
 def _words(address: str, port: int) -> tuple[list[str], list[str]]:
-    """The job of the two ends."""
+    """Return the arguments of the two ends."""
     asked = [str(each) for each in (_REPETITIONS, *SIZES_BYTES)]
     return ["answer", address, str(port)], ["probe", address, str(port), *asked]
 

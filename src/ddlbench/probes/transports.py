@@ -1,4 +1,4 @@
-"""Ways to send a message to another host: which can be measured here, over which devices, or why not."""
+"""Transports to another host: which can be measured on this machine, over which devices, or why not."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ _TIMEOUT_S = 20
 
 
 class Transport(NamedTuple):
-    """A transport; `devices` are what it can be measured over, `reason` says what is missing where there is none."""
+    """A transport; `devices` are what it can be measured over, `reason` is what is missing if it is not available."""
 
     name: str
     available: bool
@@ -23,12 +23,19 @@ class Transport(NamedTuple):
 
 
 def transports(sys: Path = SYS) -> list[Transport]:
-    """TCP, UCX and verbs on this machine; `sys` is where sysfs is mounted."""
+    """Find out whether TCP, UCX and verbs are available on this machine.
+
+    Args:
+        sys: where sysfs is mounted.
+
+    Returns:
+        One each, in this order.
+    """
     return [_tcp(interfaces(sys)), _ucx(), verbs(ports(sys), _missing(perftest.PROGRAMS), sys)]
 
 
 def _tcp(here: Sequence[Interface]) -> Transport:
-    """What our own probe uses: any interface with an address, Ethernet and IPoIB alike."""
+    """Describe the transport of the point-to-point probe: any interface with an address, Ethernet and IPoIB alike."""
     devices = tuple(each.name for each in here if each.addresses and each.state != "down")
     return Transport(
         "tcp", bool(devices), devices, None if devices else "no interface that is up has an address"
@@ -36,7 +43,7 @@ def _tcp(here: Sequence[Interface]) -> Transport:
 
 
 def _ucx() -> Transport:
-    """What UCX itself finds."""
+    """Describe what UCX itself finds."""
     if missing := _missing([ucx.PROGRAM, ucx.INFORMATION]):
         return Transport("ucx", False, (), _how_to_install(missing, ucx.PACKAGE))
     command = [ucx.INFORMATION, "-d"]
@@ -49,7 +56,16 @@ def _ucx() -> Transport:
 
 
 def verbs(rdma: Sequence[Port], missing: Sequence[str], sys: Path = SYS) -> Transport:
-    """RDMA by the verbs of these ports, if none of perftest's programs is missing."""
+    """Describe RDMA by the verbs.
+
+    Args:
+        rdma: this machine's RDMA ports.
+        missing: perftest's programs that are not installed.
+        sys: where sysfs is mounted.
+
+    Returns:
+        The transport, available over the active ports if no program is missing.
+    """
     devices = tuple(port.name for port in rdma if port.state == "ACTIVE")
     reasons = [_how_to_install(missing, perftest.PACKAGE)] if missing else []
     if not rdma:

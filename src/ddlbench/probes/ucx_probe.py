@@ -23,7 +23,7 @@ from ddlbench.sandbox.job import answer_of, do
 from ddlbench.system.namespaces import entered
 
 _ADDRESSES = ("10.66.0.1", "10.66.0.2")
-_PORT = 13337  # UCX's own; the hosts' network is theirs alone
+_PORT = 13337  # UCX's default; no other program uses the hosts' network
 _TRANSPORT = "tcp"
 _LARGEST_BYTES = 4 << 20
 _TEST_S = 0.2  # a test takes about that long, or a few trips
@@ -33,7 +33,7 @@ _CARRIER_S = 5.0  # the kernel reports a new link's carrier up to a second late
 
 @dataclass(frozen=True)
 class UcxProbeJob:
-    """A link to measure; `probe_link` describes its parts."""
+    """A link to measure; the arguments of `probe_link` describe its fields."""
 
     link: Link
     dilation: float
@@ -46,7 +46,7 @@ class UcxProbeJob:
 
 @dataclass
 class UcxCurves:
-    """One-way times, and the throughput of a stream, by message size; what went wrong, if anything."""
+    """One-way times in s and throughputs of a stream in 10^6 bit/s by message size; what went wrong (None: nothing)."""
 
     times_s: dict[int, list[float]] = field(default_factory=dict)
     throughput_mbit: dict[int, list[float]] = field(default_factory=dict)
@@ -58,8 +58,8 @@ class UcxProbed:
     """What a probe found, as it would be without dilation.
 
     Attributes:
-        curves: in part, if something went wrong.
-        device: that UCX talked over (`tcp/eth0`).
+        curves: a part, if something went wrong.
+        device: UCX's name of the device that was used (`tcp/eth0`).
         backend: what makes the link.
         measured: what the link was measured to be before (None without tolerances).
     """
@@ -74,7 +74,14 @@ Tested = Callable[[str, int, int], str]  # test, size in bytes, trips -> what UC
 
 
 def sizes(largest_bytes: int = _LARGEST_BYTES) -> list[int]:
-    """Message sizes in bytes: powers of four, as each is a launch of two programs."""
+    """Return the message sizes to measure: powers of four, as each needs a start of two programs.
+
+    Args:
+        largest_bytes: the largest size, in bytes.
+
+    Returns:
+        Sizes in bytes from 1, in ascending order.
+    """
     return [4**n for n in range(largest_bytes.bit_length()) if 4**n <= largest_bytes]
 
 
@@ -91,13 +98,16 @@ def probe_link(
     """Measure an emulated link with UCX over TCP.
 
     Args:
-        link: between two hosts.
-        dilation: of their time.
-        repetitions: of each size.
+        link: the link of each of the two hosts, not dilated.
+        dilation: how much slower the hosts' time runs.
+        repetitions: how often each size is measured.
         largest_bytes: the largest message.
-        timeout_s: of a single test.
-        congestion_control: of TCP.
-        tolerances: of the check before (None: it is not checked).
+        timeout_s: how long a single test may take.
+        congestion_control: TCP's algorithm.
+        tolerances: for the check of the link before (None: it is not checked).
+
+    Returns:
+        The curves, as they would be without dilation, and how the link was made.
 
     Raises:
         DdlbenchError: the link cannot be made or is out of tolerance.
@@ -111,7 +121,17 @@ def probe_link(
 
 
 def run(job: UcxProbeJob) -> UcxProbed:
-    """Make two hosts and the link, and measure from one to the other."""
+    """Make two hosts and the link, and measure from one to the other.
+
+    Args:
+        job: what is measured.
+
+    Returns:
+        The curves in the dilated time of the hosts.
+
+    Raises:
+        DdlbenchError: the link cannot be made or is out of tolerance.
+    """
     with Star(list(_ADDRESSES), congestion_control=job.congestion_control, dilation=job.dilation) as star:
         _show_own_sysfs(star)
         star.shape(job.link)
@@ -124,9 +144,17 @@ def run(job: UcxProbeJob) -> UcxProbed:
 
 
 def repeated(tested: Tested, repetitions: int, wanted: list[int]) -> UcxCurves:
-    """Every size once, from small to large, then a stream of the largest; and so on.
+    """Test the latency of every size from small to large, then a stream of the largest; repeat that.
 
-    The last size's time tells how many trips fill the next test.
+    The time of the last size determines how many trips the next test makes.
+
+    Args:
+        tested: runs UCX's program for a test, a size in bytes and a number of trips, and returns its report.
+        repetitions: how often.
+        wanted: message sizes in bytes, in ascending order.
+
+    Returns:
+        Times and throughputs; a part of them, with the reason, if a test fails.
     """
     found = UcxCurves()
     try:
@@ -155,9 +183,9 @@ def _tested(star: Star, timeout_s: float, test: str, size_bytes: int, trips: int
 
 
 def _show_own_sysfs(star: Star) -> None:
-    """Mount a host's /sys over the machine's, in which UCX would look for eth0; and wait until it has a carrier.
+    """Mount a host's /sys over the machine's, in which UCX would look for eth0; and wait until eth0 has a carrier.
 
-    All hosts' look alike. Where a container forbids the mount, UCX says itself what it does not find.
+    The hosts' /sys are all alike. Where a container forbids the mount, UCX reports itself what it does not find.
     """
     with entered(star.namespaces[0]):
         subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], capture_output=True, timeout=10)

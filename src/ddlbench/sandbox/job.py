@@ -1,4 +1,4 @@
-"""A job in a sandbox of its own, done by one of our modules. Job and answer are dataclasses, in JSON files."""
+"""A job that a module of ddlbench does in a sandbox of its own. Job and answer are dataclasses, in JSON files."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -31,8 +31,11 @@ def answer_of(
         job: a dataclass.
         kind: the class of the answer, a dataclass.
         what: the name of the job in an error.
-        logs: a folder in which the job is kept beside what its workers print.
+        logs: a folder in which the job is kept beside what its workers print; None: the job is not kept.
         within: as of `sandbox_argv`.
+
+    Returns:
+        The answer.
 
     Raises:
         DdlbenchError: the module failed, or this machine allows no sandbox.

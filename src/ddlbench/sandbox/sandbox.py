@@ -1,7 +1,7 @@
 """A private sandbox for a run: user, process, mount and network namespaces that disappear with their owner.
 
 No root is needed. The kernel kills every process in the sandbox when its first process ends, and that process ends when
-we end. The namespaces and all that is in them are removed with the last process.
+the process that started it ends. The namespaces and all that is in them are removed with the last process.
 """
 
 import os
@@ -19,11 +19,14 @@ _OUTER_USER = "DDLBENCH_OUTER_USER"
 
 
 def sandboxed(command: Sequence[str], *, as_root: bool) -> list[str]:
-    """The argv that runs a command as the first process of a new sandbox.
+    """Build the command line that runs a command as the first process of a new sandbox.
 
     Args:
         command: its argv.
         as_root: whether the caller has the rights of root; if so, no user namespace is made.
+
+    Returns:
+        The argv of `unshare`.
     """
     user = [] if as_root else ["--user", "--map-root-user"]
     return [
@@ -41,11 +44,14 @@ def sandboxed(command: Sequence[str], *, as_root: bool) -> list[str]:
 
 
 def sandbox_argv(command: Sequence[str], within: Sequence[str] = ()) -> list[str]:
-    """The argv that runs a command as the first process of a new sandbox, in the way that this user is allowed to.
+    """Build the command line that runs a command as the first process of a new sandbox, in the way that this user may.
 
     Args:
         command: its argv.
         within: the beginning of an argv that enters a user namespace as its root; the sandbox is made in there.
+
+    Returns:
+        The argv.
     """
     return [*within, *sandboxed(command, as_root=bool(within) or _may_unshare_as_root())]
 
@@ -57,13 +63,13 @@ def run_sandboxed(
     within: Sequence[str] = (),
     stderr: IO[bytes] | int | None = None,
 ) -> int:
-    """Run a module of ours in a sandbox until it ends.
+    """Run a module of this package in a sandbox until it ends.
 
     Args:
         module: its name, for `python -m`.
         arguments: its command line.
         within: as of `sandbox_argv`.
-        stderr: where its standard error goes; None: to ours.
+        stderr: where its standard error goes; None: to that of this process.
 
     Returns:
         Its exit status.
@@ -83,13 +89,13 @@ def run_sandboxed(
 
 
 def outer_process() -> int:
-    """The id that this process has outside of its sandbox."""
-    # The link `self` in the /proc of the outer namespace names our id there.
+    """Return the id that this process has outside of its sandbox."""
+    # The link `self` in the /proc of the outer namespace holds the id there.
     return int(os.readlink("self", dir_fd=int(os.environ[_OUTER_PROCESSES])))
 
 
 def outer_user() -> tuple[int, int]:
-    """The ids, outside of the sandbox, of the user and group that it was made for."""
+    """Return the ids, outside of the sandbox, of the user and group that it was made for."""
     user, group = map(int, os.environ[_OUTER_USER].split(":"))
     return user, group
 
@@ -123,7 +129,7 @@ def check_sandbox(within: Sequence[str] = (), *, patience_s: float = _PROBE_TIME
 
 
 def _may_unshare_as_root() -> bool:
-    """Whether we may make a sandbox without a user namespace: root may, but not every container's root."""
+    """Return whether a sandbox needs no user namespace here: root needs none, except in some containers."""
     if os.geteuid() != 0:
         return False
     answer = subprocess.run(

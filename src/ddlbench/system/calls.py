@@ -19,22 +19,38 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def set_parent_death_signal(signal: int) -> None:
-    """Have the kernel send this process `signal` when its parent ends."""
+    """Have the kernel send this process a signal when its parent ends.
+
+    Args:
+        signal: its number.
+    """
     _libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0)
 
 
 def set_child_subreaper(enabled: bool) -> None:
-    """Become the parent of all descendants whose own parent ends from now on, or stop being it."""
+    """Set whether this process becomes the parent of all descendants whose own parent ends later.
+
+    Args:
+        enabled: whether it does.
+    """
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0)
 
 
 def set_process_name(name: str) -> None:
-    """Set the name that `ps` and `top` show for this process; the kernel keeps its first 15 bytes."""
+    """Set the name that `ps` and `top` show for this process.
+
+    Args:
+        name: the kernel keeps its first 15 bytes.
+    """
     _libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def set_timer_slack(slack_ns: int) -> None:
-    """Set how much later than asked the kernel may wake this thread; its default is 50,000 ns."""
+    """Set how late the kernel may wake this thread.
+
+    Args:
+        slack_ns: the longest delay, in ns; the kernel's default is 50,000 ns.
+    """
     _libc.prctl(_PR_SET_TIMERSLACK, slack_ns, 0, 0, 0)
 
 
@@ -81,7 +97,7 @@ _ATTRIBUTES = struct.Struct("=IIQiIQQQII")
 
 
 def scheduling_attributes() -> SchedulingAttributes | None:
-    """How the calling thread is scheduled; None if the kernel does not tell."""
+    """Return how the calling thread is scheduled; None if the kernel does not report it."""
     getattr_number, _ = _SCHEDULER_CALLS.get(os.uname().machine, (None, None))
     answer = ctypes.create_string_buffer(_ATTRIBUTES.size)
     if getattr_number is None or _libc.syscall(getattr_number, 0, answer, _ATTRIBUTES.size, 0) != 0:
@@ -90,7 +106,7 @@ def scheduling_attributes() -> SchedulingAttributes | None:
 
 
 def set_scheduling_attributes(attributes: SchedulingAttributes) -> None:
-    """Change how the calling thread, and each thread that it starts from now on, is scheduled.
+    """Change how the calling thread, and each thread that it starts later, is scheduled.
 
     Args:
         attributes: what `scheduling_attributes` returned, with changes.
@@ -104,7 +120,10 @@ def set_scheduling_attributes(attributes: SchedulingAttributes) -> None:
 
 
 def process_cpu_clock(pid: int) -> int | None:
-    """The clock that counts the CPU time of a process and its threads, for `time.clock_gettime_ns`.
+    """Find the clock that counts the CPU time of a process and its threads, for `time.clock_gettime_ns`.
+
+    Args:
+        pid: the id of the process.
 
     Returns:
         The clock's id; None if the process has ended.
@@ -114,7 +133,11 @@ def process_cpu_clock(pid: int) -> int | None:
 
 
 def set_thread_stack_size(size_bytes: int) -> None:
-    """Set the stack size of each thread that this process starts from now on."""
+    """Set the stack size of each thread that this process starts later.
+
+    Args:
+        size_bytes: of each stack.
+    """
     attributes = ctypes.create_string_buffer(_THREAD_ATTRIBUTES_BYTES)
     _libc.pthread_attr_init(attributes)
     _libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(size_bytes))
@@ -122,7 +145,11 @@ def set_thread_stack_size(size_bytes: int) -> None:
 
 
 def set_malloc_arenas(count: int) -> None:
-    """Limit the heaps of glibc's malloc; by default it makes one for each thread, up to 8 times the cores."""
+    """Limit the heaps of glibc's malloc.
+
+    Args:
+        count: how many; by default there is one for each thread, up to 8 times the cores.
+    """
     _libc.mallopt(_M_ARENA_MAX, count)
 
 

@@ -28,7 +28,11 @@ class Clock:
 
     @contextmanager
     def probing(self) -> Iterator[None]:
-        """Count the time of a `with` block as probing."""
+        """Count the time of a `with` block as probing.
+
+        Yields:
+            Nothing.
+        """
         began = monotonic()
         try:
             yield
@@ -36,7 +40,7 @@ class Clock:
             self.probe_s += monotonic() - began
 
     def as_dict(self) -> dict[str, float]:
-        """The sums by name, and `wall_s`, the time of the whole session."""
+        """Return the sums by name, in s, and `wall_s`, the time of the whole session."""
         return {
             "wall_s": self.now_s(),
             "launch_s": self.launch_s,

@@ -26,6 +26,10 @@ class Gpu:
 def share_out(gpus: Sequence[Gpu], workers: int) -> tuple[GpuShare, ...]:
     """Give each worker a GPU of its own; if there are too few, worker i computes on GPU i modulo their number.
 
+    Args:
+        gpus: the GPUs that may be used.
+        workers: how many there are.
+
     Returns:
         One share for each worker, in order; none at all if there are no GPUs.
     """
@@ -46,13 +50,16 @@ def share_out(gpus: Sequence[Gpu], workers: int) -> tuple[GpuShare, ...]:
 
 
 def visible(gpus: Sequence[Gpu], named: str | None) -> list[Gpu]:
-    """The GPUs that CUDA_VISIBLE_DEVICES makes visible, in its order.
+    """Select the GPUs that CUDA_VISIBLE_DEVICES makes visible.
 
     As in CUDA, a name is an index or the beginning of a UUID, and the first unknown name ends the list.
 
     Args:
         gpus: all GPUs of the machine.
         named: the value of CUDA_VISIBLE_DEVICES; None: it is not set, and all GPUs are visible.
+
+    Returns:
+        The visible ones, in the order of the variable.
     """
     if named is None:
         return list(gpus)

@@ -28,7 +28,10 @@ def new_network_namespace() -> int:
 
 
 def enter(namespace: int) -> None:
-    """Move the calling thread into the network namespace of this file descriptor.
+    """Move the calling thread into a network namespace.
+
+    Args:
+        namespace: a file descriptor of it.
 
     Raises:
         OSError: the kernel refused.
@@ -42,6 +45,9 @@ def entered(namespace: int) -> Iterator[None]:
 
     Args:
         namespace: a file descriptor of it.
+
+    Yields:
+        Nothing; the calling thread is in the namespace until the block ends.
 
     Raises:
         OSError: the kernel refused.

@@ -5,5 +5,5 @@ from pathlib import Path
 
 
 def package_root() -> str:
-    """The folder from which `ddlbench` is imported."""
+    """Return the folder from which `ddlbench` is imported."""
     return str(Path(sys.modules["ddlbench"].__file__ or "").parent.parent)

@@ -16,7 +16,7 @@ def die_with_parent() -> None:
     """Have the kernel kill this process when its parent ends, for whatever reason."""
     parent = os.getppid()
     set_parent_death_signal(signal.SIGKILL)
-    if os.getppid() != parent:  # it had ended before the kernel knew of our wish
+    if os.getppid() != parent:  # it ended before the call above, so that no signal will come
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -27,12 +27,12 @@ def run_to_its_end(
     variables: Mapping[str, str] = {},
     descriptors: Sequence[int] = (),
 ) -> int:
-    """Run a command that is killed when we end, and wait for it.
+    """Run a command, which is killed when this process ends, and wait for it.
 
     Args:
         command: its argv.
-        stderr: where its standard error goes; None: to ours.
-        variables: environment variables to add to ours.
+        stderr: where its standard error goes; None: to that of this process.
+        variables: environment variables to add to those of this process.
         descriptors: file descriptors that stay open in it.
 
     Returns:
@@ -54,12 +54,16 @@ def run_to_its_end(
 
 
 def adopt_orphans(adopt: bool) -> None:
-    """Become the parent of all descendants whose own parent ends from now on, or stop being it."""
+    """Set whether this process becomes the parent of all descendants whose own parent ends later.
+
+    Args:
+        adopt: whether it does.
+    """
     set_child_subreaper(adopt)
 
 
 class Orphan:
-    """A process that we have adopted, with the methods that `subprocess.Popen` has for a process that we started."""
+    """A process that this one has adopted, with methods like those of `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -98,5 +102,12 @@ class Orphan:
 
 
 def describe_exit(status: int) -> str:
-    """Name an exit status for a person: `SIGKILL` (for -9) or `status 3`."""
+    """Name an exit status for a person.
+
+    Args:
+        status: the exit status; negative: the signal that ended the process.
+
+    Returns:
+        A text like `SIGKILL` (for -9) or `status 3`.
+    """
     return signal.Signals(-status).name if status < 0 else f"status {status}"

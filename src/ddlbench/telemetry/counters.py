@@ -67,7 +67,7 @@ class Counters:
             on_error.pop_all()
 
     def read(self) -> Raw:
-        """Read the counters."""
+        """Read the counters; `parse` interprets them."""
         dev, snmp, netstat = self._files
         lines = part = os.pread(dev, _MOST_BYTES, 0)
         while part:  # of a file with a line for each interface, one read returns about a page
@@ -82,7 +82,14 @@ class Counters:
 
 
 def parse(raw: Raw) -> Counted:
-    """Parse what `Counters.read` returned."""
+    """Interpret the contents of the kernel's files.
+
+    Args:
+        raw: what `Counters.read` returned.
+
+    Returns:
+        The counters since the namespace was made.
+    """
     interfaces = dict(_interface(line) for line in raw.dev.splitlines() if b":" in line)
     own = interfaces.get("lo", Traffic(0, 0, 0, 0))
     ip, tcp, more = _row(raw.snmp, b"Ip"), _row(raw.snmp, b"Tcp"), _row(raw.netstat, b"IpExt")
@@ -110,6 +117,6 @@ def _interface(line: bytes) -> tuple[str, Traffic]:
 
 
 def _row(text: bytes, protocol: bytes) -> dict[str, int]:
-    """The counters of a protocol by name; the file has a line of names and a line of numbers for each protocol."""
+    """Return a protocol's counters by name; the file has a line of names and a line of numbers for each protocol."""
     names, numbers = (line.split()[1:] for line in text.splitlines() if line.startswith(protocol + b":"))
     return {name.decode(): int(number) for name, number in zip(names, numbers, strict=True)}

@@ -37,7 +37,7 @@ class Load:
                     self._processes[pid] = process
 
     def read(self) -> tuple[int, int]:
-        """The CPU time since the processes were started, in ns, and their resident memory now, in bytes."""
+        """Return the CPU time since the processes were started, in ns, and their present resident memory, in bytes."""
         memory = 0
         for pid, (clock, statm) in list(self._processes.items()):
             try:

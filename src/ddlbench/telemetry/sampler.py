@@ -130,7 +130,14 @@ class Sampler:
             self.write()
 
     def reply(self, message: BeginSteps | EndSteps) -> Edge | Edges:
-        """Sample at the begin or end of a repetition's timed steps, and answer with the counters."""
+        """Sample at the begin or end of a repetition's timed steps.
+
+        Args:
+            message: which of the two it is.
+
+        Returns:
+            The hosts' counters at that moment; at the end also the parts of this repetition.
+        """
         if isinstance(message, BeginSteps):
             for host in self.hosts:
                 host.load.find_children()
@@ -155,7 +162,7 @@ class Sampler:
         self.written = time.monotonic()
 
     def costs(self) -> SamplingCosts:
-        """The CPU time of sampling so far, and how long a pass over the hosts takes, in wall time."""
+        """Return the CPU time of sampling so far, and how long a pass over the hosts takes, in wall time."""
         busy_s, lasted_s = time.process_time() - self.imported_s, time.monotonic() - self.began
         return SamplingCosts(
             sampler_start_s=round(self.imported_s, 6),
@@ -170,13 +177,13 @@ class Sampler:
         return (moment - self.clock_s) / self.dilation
 
     def _edge(self, taken: list[Sample]) -> Edge:
-        """The counters of the hosts at the begin or end of a repetition's timed steps."""
+        """Return the counters of the hosts at the begin or end of a repetition's timed steps."""
         counted = {each.host.name: _in_all(parse(each.counted)) for each in taken if each.counted}
         return Edge(taken[0].time_s, counted)
 
 
 def _rows(sample: Sample) -> Iterator[Row]:
-    """A row for each interface of the host; one row without an interface if hosts share theirs."""
+    """Yield a row for each interface of the host; one row without an interface if hosts share theirs."""
     counted = parse(sample.counted) if sample.counted else None
     shared = {
         "pass": sample.number,
@@ -202,9 +209,13 @@ def _in_all(counted: Counted) -> Row:
 
 
 def main(job: SamplerJob) -> None:
-    """Sample until the supervisor closes our input, then write the last samples."""
+    """Sample until the supervisor closes the standard input, then write the last samples.
+
+    Args:
+        job: which hosts are sampled, how often, and where the parts go.
+    """
     sampler = Sampler(job)
-    gc.freeze()  # what was imported is no garbage; searching it takes milliseconds each time
+    gc.freeze()  # the collector need not search what was imported, which takes milliseconds each time
     channel: LineChannel[BeginSteps | EndSteps] = LineChannel(
         sys.stdin.buffer, sys.stdout.buffer, kinds=TO_SAMPLER
     )

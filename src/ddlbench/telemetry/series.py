@@ -91,11 +91,14 @@ class About:
 
 
 def as_parquet(rows: Sequence[Row], about: Mapping[str, Any]) -> bytes:
-    """The content of a part.
+    """Convert rows to the content of a part.
 
     Args:
         rows: of SCHEMA; missing columns are null.
         about: metadata of the file: the keys of `About`, and the costs of sampling.
+
+    Returns:
+        The bytes of a Parquet file.
     """
     # By way of JSON: to convert Python's objects, Arrow would import pandas, which takes a third of a second.
     table = pa_json.read_json(
@@ -110,13 +113,26 @@ def as_parquet(rows: Sequence[Row], about: Mapping[str, Any]) -> bytes:
 
 
 def about(file: Path) -> dict[str, Any]:
-    """The metadata of a part: the keys of `About`, and the costs of sampling."""
+    """Read the metadata of a part.
+
+    Args:
+        file: the Parquet file.
+
+    Returns:
+        The keys of `About`, and the costs of sampling.
+    """
     content: dict[str, Any] = json.loads(pq.read_schema(file).metadata[METADATA])
     return content
 
 
 def read(files: Sequence[Path]) -> "pandas.DataFrame":
-    """Read the rows of parts, in the order of time.
+    """Read the rows of parts.
+
+    Args:
+        files: the Parquet files.
+
+    Returns:
+        A table with the columns of SCHEMA, in the order of time.
 
     Raises:
         DdlbenchError: a part cannot be read; names the file.
@@ -132,7 +148,7 @@ def read(files: Sequence[Path]) -> "pandas.DataFrame":
 
 
 def rates(samples: "pandas.DataFrame", metadata: Mapping[str, Any]) -> "pandas.DataFrame":
-    """What hosts did between one pass and the next.
+    """Compute what hosts did between one pass and the next.
 
     An interval of less than half the usual length is joined with the one before it.
 
@@ -170,7 +186,7 @@ def rates(samples: "pandas.DataFrame", metadata: Mapping[str, Any]) -> "pandas.D
 
 
 def _apart(times_s: Sequence[float], least_s: float) -> list[bool]:
-    """Which times to keep so that none is closer to the next than `least_s`; the first and the last always stay."""
+    """Return which times to keep so that none is closer to the next than `least_s`; always the first and the last."""
     kept = [len(times_s) - 1]
     for index in range(len(times_s) - 2, 0, -1):
         if min(times_s[kept[-1]] - times_s[index], times_s[index] - times_s[0]) >= least_s:

@@ -60,7 +60,12 @@ def tabulate(manifests: Sequence[Path | str]) -> tuple["pandas.DataFrame", list[
 
 
 def write_table(table: "pandas.DataFrame", path: Path | str) -> None:
-    """Write the table as CSV, atomically. Equal tables give equal bytes."""
+    """Write the table as CSV, atomically. Equal tables give equal bytes.
+
+    Args:
+        table: as of `tabulate`.
+        path: where the CSV goes.
+    """
     write_atomically(path, table.to_csv(index=False, float_format="%.7g", lineterminator="\n"))
 
 

@@ -1,4 +1,4 @@
-"""The telemetry of a session: it starts the sampler, and asks it at the begin and end of timed steps."""
+"""The telemetry of a session: it starts the sampler, and sends it a message at the begin and end of timed steps."""
 
 import subprocess
 import sys
@@ -47,7 +47,15 @@ class RunTelemetry(Protocol):
     """The telemetry of a worker group, on one machine or on several."""
 
     def begin(self, point: str, repetition: int) -> None:
-        """Note that the timed steps of a repetition begin now."""
+        """Note that the timed steps of a repetition begin.
+
+        Args:
+            point: the name of the point whose steps are timed; samples are labelled with it.
+            repetition: its number.
+
+        Raises:
+            DdlbenchError: a sampler has died.
+        """
 
     def end(self, steps: int) -> Sampled:
         """Note that the timed steps have ended.
@@ -68,7 +76,7 @@ class RunTelemetry(Protocol):
 
 
 class Telemetry:
-    """A sampler that is started now and samples hosts of this machine.
+    """A sampler process that samples hosts of this machine, from the construction until `close`.
 
     Args:
         hosts: what to sample.
@@ -112,7 +120,11 @@ class Telemetry:
         return self._process.pid
 
     def begin(self, point: str, repetition: int) -> None:
-        """Note that the timed steps of a repetition begin now.
+        """Note that the timed steps of a repetition begin.
+
+        Args:
+            point: the name of the point whose steps are timed; samples are labelled with it.
+            repetition: its number.
 
         Raises:
             DdlbenchError: the sampler has died.
@@ -177,7 +189,16 @@ class Telemetry:
 
 @contextmanager
 def sampled(hosts: Sequence[Watched], sampling: Sampling, clock: Clock) -> Iterator[Telemetry]:
-    """Sample hosts of this machine inside a `with` block; arguments as of `Telemetry`."""
+    """Sample hosts of this machine inside a `with` block.
+
+    Args:
+        hosts: what to sample.
+        sampling: how, and where the samples go.
+        clock: of the session.
+
+    Yields:
+        The telemetry; its costs are known after the `with`.
+    """
     telemetry = Telemetry(hosts, sampling, clock)
     try:
         yield telemetry
