@@ -1,4 +1,4 @@
-"""What several commands share: argument types, which refuse a wrong value before anything starts, and number words."""
+"""What several commands share: types of arguments, which refuse a wrong value before anything starts, and counts."""
 
 import argparse
 import math

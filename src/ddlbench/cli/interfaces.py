@@ -48,7 +48,7 @@ def _interfaces(arguments: argparse.Namespace) -> int:
 
 
 def _carrier(fabric: str, named: Mapping[str, str | None]) -> str:
-    """Return the name of the interface that would carry the fabric, or why there is none."""
+    """The interface that would carry the fabric, or why there is none."""
     from ddlbench.network.fabrics import interface_of
     from ddlbench.sandbox.sandbox import check_sandbox
 

@@ -17,7 +17,7 @@ from ddlbench.errors import ConfigError, nearest
 from ddlbench.probes.ping_pong import LARGEST_BYTES, MOST_BYTES, answer, listening, probe, sizes
 from ddlbench.protocol.measure import StopRule
 
-PORT = 5002  # NetPIPE's default
+PORT = 5002  # NetPIPE's own
 # Few repetitions are enough: each value is already the mean over some milliseconds.
 RULE = StopRule(min_repetitions=5, max_repetitions=12, interval_percent=5)
 LARGEST_DILATION = 10_000

@@ -28,9 +28,9 @@ def report(
     Args:
         times_s: for each tool, one-way times in seconds. The file in NetPIPE's format holds the first tool's.
         conditions: the columns that all rows share.
-        vanished: why the other end stopped to answer; None: it answered to the end.
-        output: the files' path without its ending; None: nothing is written.
-        streams_mbit: for each tool, the throughput of streams in Mbit/s; None: there are none.
+        vanished: why the other end stopped to answer; None if it answered to the end.
+        output: the files' path without its ending; None writes nothing.
+        streams_mbit: for each tool, the throughput of streams in Mbit/s.
 
     Returns:
         The exit status: 1 if the other end vanished, so that the curve is not complete, else 0.

@@ -51,7 +51,7 @@ def _summary(arguments: argparse.Namespace) -> int:
 
 
 def _headline(rows: Sequence[Row], figure: Mapping[str, Any], most: int = 4) -> str:
-    """Give the values of each line of a figure at both ends of its x axis.
+    """Say what each line of a figure is at both ends of its x axis.
 
     Example: `training_time_s at bandwidth_mbit 400 and 2000: mlp 66.1 [64.9, 67.0] and 35.2 [34.8, 35.9]; conv1 ...`.
     """
@@ -130,7 +130,7 @@ def _next_commands(
 
 
 def _program(name: str) -> str:
-    """Return the command of a program of this environment: its name if the shell finds it, else its path."""
+    """The command of a program of this environment: its name if the shell finds it, else its path."""
     installed = Path(sys.executable).parent / name
     return name if shutil.which(name) or not installed.exists() else os.path.relpath(installed)
 

@@ -45,7 +45,7 @@ def program_environment(
 
     Args:
         program: the path of `apptainer` or `singularity`.
-        inherited: the variables of this process, of which a few are kept.
+        inherited: our own variables, of which a few are kept.
         variables: those for inside the container; the program takes them under names with a prefix.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The base of all other images: the public one if a registry answers, else one made of Debian's packages."""
+"""The image that all others begin with: the public one if a registry answers, else one made of Debian's packages."""
 
 import os
 import platform

@@ -11,7 +11,7 @@ class Needs:
     """What a container needs of the machine.
 
     Attributes:
-        readable: absolute paths of folders, which have the same paths inside; this package is always readable.
+        readable: absolute paths of folders, which have the same paths inside; our package is always readable.
         writable: the same, for folders that it may write to.
         variables: environment variables inside of the container.
         gpus: whether it needs the GPUs.

@@ -140,7 +140,7 @@ def client_environment(inherited: Mapping[str, str], address: str) -> dict[str, 
     """Make the environment variables of Docker's or Podman's client.
 
     Args:
-        inherited: the variables of this process, of which a few are kept.
+        inherited: our own variables, of which a few are kept.
         address: of the engine, for instance unix:///var/run/docker.sock.
 
     Returns:

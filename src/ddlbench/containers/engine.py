@@ -72,9 +72,6 @@ def connect(*wanted: str, answer_within_s: float = TIMEOUT_S) -> Engine:
     Returns:
         A client that is connected to the engine.
 
-    Returns:
-        A client of the engine, which the caller closes.
-
     Raises:
         DdlbenchError: none answers; with the reason for each address, and how to get an engine.
     """

@@ -1,4 +1,4 @@
-"""The container runtimes of this machine: whether Docker and Apptainer can start workers, and what to do if not.
+"""The container runtimes of this machine: whether Docker and Apptainer can start workers here, and what to do if not.
 
 Importing Docker's package takes a third of a second, so functions import it only when they need it.
 """
@@ -66,9 +66,9 @@ def describe(runtime: str, *, patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str
 def check(environments: Mapping[str, RuntimeEnvironment]) -> None:
     """Check that runtimes and their images are still as they were described.
 
-    The description of a runtime that does not answer is removed; the next start describes it again, and goes on without
-    it if it cannot be used. Containers that a dead daemon has left behind are removed. A SIF that this user cannot
-    mount is unpacked.
+    The description of a runtime that does not answer any more is removed; the next start describes it again, and goes
+    on without it if it cannot be used. Containers that a dead daemon has left behind are removed. A SIF that this user
+    cannot mount is unpacked.
 
     Args:
         environments: what workers are to run in, by runtime.

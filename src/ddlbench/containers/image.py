@@ -167,7 +167,7 @@ def _add_built(
 
 
 def _found(client: docker.DockerClient, image: str) -> dict[str, Any]:
-    """Return the part of the description that is found inside the image, and its id and size."""
+    """The part of the description that is found inside the image, and its id and size."""
     inside = engine.json_output(client, image, [PYTHON, "-I", "-c", LIST_PACKAGES])
     found = client.images.get(image)
     return {

@@ -1,8 +1,8 @@
-"""The command line of workers in a container of Podman, which offers Docker's API and needs no OCI runtime of ddlbench.
+"""The command line of workers in a container of Podman, which offers Docker's API and needs no OCI runtime of ours.
 
-Podman joins namespaces by their paths. Its client reads these paths too, so it must see the /proc outside of the
-sandbox, which the sandbox's own /proc covers. Podman without root has rights over namespaces in its own user namespace
-only, so the sandbox of its workers is made in there.
+Podman joins namespaces by their paths. Its client looks for these paths too. So the client must see the /proc outside
+of the sandbox, which the sandbox's own /proc covers. Podman without root has rights over namespaces in its own user
+namespace only. So the sandbox of its workers is made in there.
 """
 
 from collections.abc import Mapping, Sequence

@@ -52,7 +52,7 @@ def unpack(sif: Path, sha256: str, program: str) -> None:
     """
     tree = unpacked_folder(sif, sha256)
     with sif.open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # the kernel releases the lock when this process ends
+        fcntl.flock(held, fcntl.LOCK_EX)  # the kernel releases the lock when we end
         if tree.is_dir():
             return
         remove_unpacked(sif)

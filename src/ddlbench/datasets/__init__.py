@@ -39,7 +39,7 @@ def prepare(
         settings: its entry in the configuration (folder or url; digits and synthetic need none).
         output: where the .npz goes.
         image_shape: height, width, channels.
-        seed: of generated images (synthetic).
+        seed: of made-up images (synthetic).
 
     Returns:
         Facts: name, sha256 of the file, image_shape ("28x28x1"), train_images and test_images (how many), source (in

@@ -19,11 +19,7 @@ CLASSES = 10
 
 
 def write(path: Path | str, arrays: Arrays) -> str:
-    """Write arrays to a file, atomically; equal arrays give equal bytes.
-
-    Args:
-        path: where the .npz file goes.
-        arrays: by name.
+    """Write arrays to a file, whole or not at all; equal arrays give equal bytes.
 
     Args:
         path: where the .npz goes.

@@ -113,7 +113,7 @@ def _records(contents: Mapping[str, bytes], names: list[str], part: str) -> Arra
 
 
 def _from_folder(folder: Path, archive: Archive) -> dict[str, bytes]:
-    """Read the files in the folder itself, in the folder that the archive unpacks to, or in the archive."""
+    """The files in the folder itself, in the folder that the archive unpacks to, or in the archive."""
     for place in (folder, folder / "cifar-10-batches-bin"):
         if all((place / name).is_file() for name in archive.files):
             return {name: _bytes(place / name, MOST_BYTES) for name in archive.files}

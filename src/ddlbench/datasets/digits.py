@@ -1,4 +1,4 @@
-"""The default data set: 1,797 real handwritten digits that are part of scikit-learn, enlarged to the size of MNIST's.
+"""The embedded default: 1,797 real handwritten digits that come with scikit-learn, enlarged to the size of MNIST's.
 
 Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository, 1998
 (its test set): 8x8 images of 17 grey levels.
@@ -33,15 +33,6 @@ def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[A
     Returns:
         The arrays: images (uint8, `(images, 28, 28, 1)`, 0 to 255) and labels (uint8, `(images,)`, 0 to 9) of both
         parts. Then the facts: source, known (True), files (none).
-
-    Args:
-        settings: not used.
-        shape: must be 28x28x1.
-        seed: not used: the split is the same in every study.
-
-    Returns:
-        train_images and test_images (uint8, `(n, 28, 28, 1)`), train_labels and test_labels (uint8, `(n,)`); and the
-        facts source, known and files.
 
     Raises:
         DdlbenchError: another shape is wanted.

@@ -30,7 +30,7 @@ _CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Expected:
-    """A file that is to be fetched: its name in messages, its checksum, and its size."""
+    """A file that is to be fetched: what it is called in messages, its checksum, and its size."""
 
     name: str
     sha256: str
@@ -51,9 +51,6 @@ def fetch(
 
     Returns:
         The bytes of the file, whose checksum is the expected one.
-
-    Returns:
-        The content of the file.
 
     Raises:
         DdlbenchError: there is no answer, it takes too long, is too large, or is another file.
@@ -120,7 +117,7 @@ class _Deadline:
 
 
 def _transferred(url: str, most_bytes: int, silence_s: float, total_s: float) -> bytes:
-    """Return the content at an address."""
+    """The content at an address."""
     import pooch
     import requests
 

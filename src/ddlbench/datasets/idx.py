@@ -1,4 +1,4 @@
-"""The IDX format of MNIST: a magic number, the dimensions, and the values as bytes.
+"""The IDX format of MNIST: a magic number, the dimensions, and as many bytes as they say.
 
 Format: two zero bytes, a type (8 = unsigned byte), the number of dimensions; each dimension as 4 bytes, big-endian;
 then the values, the last dimension running fastest (Y. LeCun, C. Cortes, C. Burges, The MNIST Database, 1998).

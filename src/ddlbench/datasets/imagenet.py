@@ -89,7 +89,7 @@ def _classes(folder: Path) -> list[str]:
 
 
 def _images(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield the names and sizes (bytes) of the images in a class's folder, in order; none if it does not exist."""
+    """The names and sizes (bytes) of the images in a class's folder, in order; none if it does not exist."""
     if not folder.is_dir():
         return
     with os.scandir(folder) as entries:

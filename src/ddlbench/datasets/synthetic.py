@@ -1,4 +1,4 @@
-"""Generated images of any shape, for timing: ten classes that a model can learn, from a seed."""
+"""Made-up images of any shape, for timing: ten classes that can be learnt, from a seed."""
 
 from collections.abc import Mapping
 from typing import Any

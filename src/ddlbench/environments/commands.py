@@ -42,7 +42,7 @@ def run_command(
         what: what it makes, for the error.
         timeout_s: how long it may take.
         on_line: is called with each line of its output.
-        variables: all its environment variables; None: those of this process, without those that Python reads.
+        variables: all its environment variables; None: ours, without those that Python reads.
 
     Raises:
         DdlbenchError: it failed or took too long; with its first errors and its last lines.
@@ -116,7 +116,7 @@ def pip(python: Path | str, command: str, *arguments: str) -> list[str]:
         The words to execute.
 
     Raises:
-        DdlbenchError: this environment has no pip, or an old one.
+        DdlbenchError: our own environment has no pip, or an old one.
     """
     spec = find_spec("pip")
     runner = Path((spec and spec.origin) or "").parent / "__pip-runner__.py"

@@ -128,7 +128,7 @@ def packages(python: Path | str) -> dict[str, str]:
 
 
 def _complete(target: Path) -> dict[str, Any] | None:
-    """Return the content of environment.json; None if the environment is not complete, or was moved to this place."""
+    """The content of environment.json; None if the environment is not complete, or was moved here."""
     try:
         described: dict[str, Any] = read_json(target / STAMP)
         if described["python"] != os.path.join(os.path.abspath(target), "bin", "python"):
@@ -152,7 +152,7 @@ def _remove(target: Path) -> None:
 
 
 def _describe(python: Path | str) -> dict[str, Any]:
-    """Return the version and packages of an interpreter: {python: version, packages: {name: version}}."""
+    """The version and packages of an interpreter: {python: version, packages: {name: version}}."""
     try:
         answer = subprocess.run(
             [str(python), "-I", "-c", LIST_PACKAGES], capture_output=True, text=True, timeout=60, check=True

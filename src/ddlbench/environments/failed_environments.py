@@ -141,7 +141,7 @@ def lacks_its_environment(manifest: Path) -> bool:
 
 
 def _gist(failure: str) -> str:
-    """Return the most informative line of an error: the compiler's first error, pip's last one, or the last line."""
+    """The most informative line of an error's text: the compiler's first error, pip's last one, or the last line."""
     head, *lines = (line.strip() for line in failure.splitlines())
     if not lines or "too long" in head:
         return head.removesuffix(":")

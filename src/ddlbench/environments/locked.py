@@ -26,8 +26,7 @@ Report = Callable[[str], None]  # is called with lines about the progress
 def interpreter_for(requirements: Path, what: str) -> str:
     """Choose the Python interpreter that an environment is made with.
 
-    The distribution's own is tried first, because images of the same distribution have it too; then the one that runs
-    this process; then any other.
+    The distribution's own comes first, because images of the same distribution have it too; then ours, then any other.
 
     Args:
         requirements: the lock file; a line `# python: 3.11` names a version. Without this line, `PREFERRED` is taken if

@@ -70,7 +70,7 @@ def _read(kind: type[T], path: Path) -> T:
 
 
 def _with_engine(environment: RuntimeEnvironment, runtime: str, engine: Engine) -> RuntimeEnvironment:
-    """Add its engine to an environment. If the engine is Podman in place of Docker, `sha256` changes too."""
+    """The environment with its engine. If the engine is Podman in place of Docker, `sha256` changes too."""
     if engine.name == runtime:
         return replace(environment, engine=engine)
     return replace(environment, engine=engine, sha256=sha256_json([environment.sha256, engine.name]))

@@ -234,13 +234,13 @@ def missing_tools(recipe: Recipe, python: str) -> list[str]:
 
 
 def _missing(tools: Mapping[str, str]) -> list[str]:
-    """Return the Debian packages of the tools that this machine does not have."""
+    """The Debian packages of the tools that this machine does not have."""
     lacking = {package for tool, package in tools.items() if not (shutil.which(tool) or Path(tool).is_file())}
     return sorted(lacking)
 
 
 def _machine(recipe: Recipe) -> list[str]:
-    """Return what a wheel depends on of this machine: architecture, C library, compiler, CPU extensions."""
+    """The properties of this machine that a wheel depends on: architecture, C library, compiler, CPU extensions."""
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
     here = set(flags[1].split()) if flags else set()
     return [
@@ -252,7 +252,7 @@ def _machine(recipe: Recipe) -> list[str]:
 
 
 def _cache() -> Path:
-    """Return the folder in which wheels are kept."""
+    """Where wheels are kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ddlbench" / "wheels"
 
 
@@ -265,7 +265,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def _output(command: list[str]) -> str:
-    """Return the output of a short command."""
+    """The output of a short command."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
