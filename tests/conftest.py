@@ -1,6 +1,11 @@
 """All tests: their fixtures, which of them run here, and which run together."""
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine may take its time to make an example.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = [f"tests.support.{name}" for name in ("selection", "scheduling", "fixtures", "on_cluster")]
