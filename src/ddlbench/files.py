@@ -144,11 +144,12 @@ def read_json(path: Path | str) -> Any:
         raise ValueError("its brackets are nested too deeply") from None
 
 
-def sha256_file(path: Path | str) -> str:
+def sha256_file(path: Path | str, *, follow: bool = True) -> str:
     """Compute the SHA-256 of a file's content.
 
     Args:
-        path: of the file; symbolic links are followed.
+        path: of the file.
+        follow: if it is a symbolic link, hash what that leads to.
 
     Returns:
         Hexadecimal digits.
@@ -156,7 +157,7 @@ def sha256_file(path: Path | str) -> str:
     Raises:
         OSError: as of `open_regular`.
     """
-    with open_regular(path, follow=True) as file:
+    with open_regular(path, follow=follow) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.code.purposes import code_for
-from ddlbench.measurements import provenance, store, tables
+from ddlbench.measurements import fingerprint, provenance, store, tables
 
 STARTED = "2026-01-02T03:04:05.000006+00:00"
 MEASURE = {
@@ -59,7 +59,7 @@ def a_point(**values: Any) -> dict[str, Any]:
 def a_fingerprint(point: dict[str, Any], **values: Any) -> str:
     sources = {"environment_sha256": "e" * 64, "code_sha256": "c" * 64, "dataset_sha256": "d" * 64}
     conditions = {"measure": MEASURE, "dilation": 1.0, "machine": FACTS}
-    return store.fingerprint(point, **{**conditions, **sources, **values})
+    return fingerprint.fingerprint(point, **{**conditions, **sources, **values})
 
 
 def a_record(repetition: int = 1, point: dict[str, Any] = POINT, **values: Any) -> dict[str, Any]:

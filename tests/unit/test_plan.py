@@ -10,7 +10,7 @@ from small_study import REPOSITORY, small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.files import canonical_json
-from ddlbench.measurements.store import fingerprint
+from ddlbench.measurements.fingerprint import fingerprint
 from ddlbench.plan import Point, group_key, link_words, load, point_id, words
 
 

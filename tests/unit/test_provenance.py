@@ -92,16 +92,16 @@ def test_a_sidecar_that_somebody_edited_is_named(figure, tmp_path):
     sidecar = tmp_path / "results/tables/zhao2016_fig5.csv.prov.json"
     sidecar.write_text(sidecar.read_text().replace('"aggregate"', '"something"'))
     assert [each.path for each in verify(figure)] == [str(sidecar.relative_to(tmp_path))]
-    assert "DAMAGED" in trace(figure)
+    assert "DAMAGED" in trace(figure).text
 
 
 def test_a_figures_pdf_is_traced_like_its_svg(figure):
     assert verify(figure.with_suffix(".pdf")) == []
-    assert trace(figure.with_suffix(".pdf")).splitlines()[1:] == trace(figure).splitlines()[1:]
+    assert trace(figure.with_suffix(".pdf")).text.splitlines()[1:] == trace(figure).text.splitlines()[1:]
 
 
 def test_the_tree_reaches_from_the_figure_down_to_data_set_environment_code_and_host(figure, tmp_path):
-    tree = trace(figure)
+    tree = trace(figure).text
     assert tree.startswith("results/figures/zhao2016_fig5.svg")
     for text in (
         "table results/tables/zhao2016_fig5.csv",
@@ -126,14 +126,18 @@ def test_the_tree_shows_what_is_missing_or_damaged(figure, tmp_path):
     first, second, *_ = sorted((tmp_path / "results/store").rglob("*.json"))
     first.unlink()
     second.write_text("{}")
-    (missing,) = [line for line in trace(figure).splitlines() if str(first.relative_to(tmp_path)) in line]
-    (damaged,) = [line for line in trace(figure).splitlines() if str(second.relative_to(tmp_path)) in line]
+    (missing,) = [
+        line for line in trace(figure).text.splitlines() if str(first.relative_to(tmp_path)) in line
+    ]
+    (damaged,) = [
+        line for line in trace(figure).text.splitlines() if str(second.relative_to(tmp_path)) in line
+    ]
     assert missing.endswith("MISSING")
     assert "DAMAGED" in damaged
 
 
 def test_a_measurement_speaks_for_itself(figure, tmp_path):
-    assert "dataset digits" in trace(a_measurement(tmp_path))
+    assert "dataset digits" in trace(a_measurement(tmp_path)).text
     assert verify(a_measurement(tmp_path)) == []
 
 
@@ -145,7 +149,7 @@ def test_a_circle_of_sidecars_ends(tmp_path):
     for file, source in ((first, second), (second, first)):
         write_sidecar(file, made_by="circle", inputs={"table": source}, started=STARTED)
     assert verify(first) == []
-    assert "(shown above)" in trace(first)
+    assert "(shown above)" in trace(first).text
 
 
 @pytest.mark.parametrize("question", [trace, verify])
@@ -203,7 +207,7 @@ def test_a_sidecar_of_before_lists_code_as_files(figure, tmp_path):
     old = {"version": "0.1.0", "commit": None, "dirty": None, "sha256": "c" * 64}
     edit_sidecar(figure, lambda sidecar: sidecar.update(code=old, inputs=[*sidecar["inputs"], listed]))
     assert verify(figure) == []
-    assert "code draw.py" in trace(figure)
+    assert "code draw.py" in trace(figure).text
     module.write_text("plot = 1\n")
     assert [each.path for each in verify(figure)] == ["draw.py"]
 
@@ -242,4 +246,4 @@ def test_a_thousand_measurements_are_verified_and_traced(tmp_path):
     paths = [str(store.add(a_record(number)).relative_to(tmp_path)) for number in range(1000)]
     manifest = write_manifest(tmp_path / "results/runs/r.json", [an_entry(a_point(), paths)])
     assert verify(manifest) == []
-    assert trace(manifest).count("repetition") == 1000
+    assert trace(manifest).text.count("repetition") == 1000

@@ -127,9 +127,9 @@ def test_a_point_without_telemetry_is_a_row_that_says_so(tmp_path):
 def test_changed_telemetry_is_named_by_verify_and_shown_by_trace(tmp_path):
     manifest, part = with_telemetry(tmp_path)
     assert verify(manifest) == []
-    assert f"telemetry {part.relative_to(tmp_path)}" in trace(manifest)
+    assert f"telemetry {part.relative_to(tmp_path)}" in trace(manifest).text
     record = next((tmp_path / "results/store").rglob("*.json"))
-    assert json.loads(record.read_text())["telemetry"]["files"][0]["path"] in trace(record)
+    assert json.loads(record.read_text())["telemetry"]["files"][0]["path"] in trace(record).text
     part.write_bytes(part.read_bytes() + b" ")
     (mismatch,) = verify(manifest)
     assert (mismatch.path, mismatch.why) == (str(part.relative_to(tmp_path)), "has changed")

@@ -2,9 +2,9 @@
 rule table:
     input:
         manifests=lambda wildcards: manifests_of(wildcards.figure),
-        again=again_if(
-            lambda table, wildcards: has_lost(manifests_of(wildcards.figure)),
+        again=again_if_damaged(
             f"{RESULTS}/tables/{{figure}}.csv",
+            lambda table, wildcards: has_lost(manifests_of(wildcards.figure)),
         ),
     output:
         f"{RESULTS}/tables/{{figure}}.csv",
@@ -22,9 +22,9 @@ rule table:
 rule telemetry_table:
     input:
         manifests=lambda wildcards: manifests_of(wildcards.telemetry),
-        again=again_if(
-            lambda table, wildcards: has_lost(manifests_of(wildcards.telemetry)),
+        again=again_if_damaged(
             f"{RESULTS}/tables/{{telemetry}}.csv",
+            lambda table, wildcards: has_lost(manifests_of(wildcards.telemetry)),
         ),
     output:
         f"{RESULTS}/tables/{{telemetry}}.csv",

@@ -2,6 +2,7 @@
 rule dataset:
     input:
         lambda wildcards: known("data set", wildcards.dataset, PLAN.dataset_keys),
+        again=again_if_damaged(f"{RESULTS}/datasets/{{dataset}}.npz"),
     output:
         f"{RESULTS}/datasets/{{dataset}}.npz",
         f"{RESULTS}/datasets/{{dataset}}.npz.prov.json",

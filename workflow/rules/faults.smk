@@ -12,7 +12,7 @@ rule faults:
             for point in [PLAN.faults[wildcards.fault].point]
             if PLAN.status(point).name == "measurable"
         ],
-        again=again_if(was_before_fresh, f"{RESULTS}/faults/{{fault}}.csv"),
+        again=again_if_damaged(f"{RESULTS}/faults/{{fault}}.csv", was_before_fresh),
     output:
         f"{RESULTS}/faults/{{fault}}.csv",
         f"{RESULTS}/faults/{{fault}}.csv.prov.json",

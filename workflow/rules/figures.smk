@@ -6,9 +6,9 @@ for figure in PLAN.figures.values():
             figure.name
         input:
             table=tables_of(figure),
-            again=again_if(
-                lambda drawn, wildcards, tables=tables_of(figure): has_lost(tables),
+            again=again_if_damaged(
                 f"{RESULTS}/figures/{figure.name}.svg",
+                lambda drawn, wildcards, tables=tables_of(figure): has_lost(tables),
             ),
         output:
             report(

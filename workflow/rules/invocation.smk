@@ -38,6 +38,7 @@ onstart:
             check_requests([request_of(job) for job in to_run if not job.is_local], partitions())
     except DdlbenchError as error:
         raise WorkflowError(str(error))
+    set_aside_damage((file for job in to_run for file in job.outputs), Path(RESULTS))
     if PLAN.settings.fresh:
         stamp(FRESH)
     announce(INVOCATION, wanted)

@@ -12,10 +12,10 @@ rule measure:
                 for point in PLAN.measurable_points(wildcards.run)
             }
         ),
-        again=again_if(
+        again=again_if_damaged(
+            f"{RESULTS}/runs/{{study}}/{{run}}.json",
             lambda manifest, wildcards: was_before_fresh(manifest, wildcards)
             or is_unfinished(manifest, PLAN, wildcards.run),
-            f"{RESULTS}/runs/{{study}}/{{run}}.json",
         ),
     output:
         f"{RESULTS}/runs/{{study}}/{{run}}.json",

@@ -2,6 +2,7 @@
 rule count_models:
     input:
         environment=".environments/torch/environment.json",
+        again=again_if_damaged(f"{RESULTS}/models/{{figure}}.csv"),
     output:
         f"{RESULTS}/models/{{figure}}.csv",
         f"{RESULTS}/models/{{figure}}.csv.prov.json",

@@ -15,8 +15,8 @@ rule point_to_point:
             "probes/point_to_point/{link}-k{dilation}-{transport}.csv".format(**wildcards),
             PLAN.probe_tables,
         ),
-        again=again_if(
-            was_before_fresh, f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv"
+        again=again_if_damaged(
+            f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv", was_before_fresh
         ),
     output:
         f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv",
@@ -41,7 +41,7 @@ rule point_to_point:
 rule runtimes:
     input:
         environment=[str(file) for runtime in NAMES["runtime"] for file in files_of("torch", runtime)],
-        again=again_if(was_before_fresh, f"{RESULTS}/probes/runtimes.csv"),
+        again=again_if_damaged(f"{RESULTS}/probes/runtimes.csv", was_before_fresh),
     output:
         f"{RESULTS}/probes/runtimes.csv",
         f"{RESULTS}/probes/runtimes.csv.prov.json",
@@ -65,9 +65,9 @@ rule collectives:
             "probes/collectives/{link}-k{dilation}-{hosts}h-{transport}.csv".format(**wildcards),
             PLAN.probe_tables,
         ),
-        again=again_if(
-            was_before_fresh,
+        again=again_if_damaged(
             f"{RESULTS}/probes/collectives/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}.csv",
+            was_before_fresh,
         ),
     output:
         f"{RESULTS}/probes/collectives/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}.csv",

@@ -1,8 +1,9 @@
 """`ddlbench trace`: show what a result was made from."""
 
 import argparse
+import sys
 
-from ddlbench.cli.arguments import existing_file
+from ddlbench.cli.arguments import counted, existing_file
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -21,7 +22,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _trace(arguments: argparse.Namespace) -> int:
+    """Return 0 if every file of the tree is as it was, else 1."""
     from ddlbench.measurements.trace_tree import trace
 
-    print(trace(arguments.file))
-    return 0
+    tree = trace(arguments.file)
+    print(tree.text)
+    if not tree.damaged:
+        return 0
+    files = counted(tree.damaged, "file")
+    print(f"{files} marked as not what was recorded; to mend:  ddlbench verify --repair", file=sys.stderr)
+    return 1

@@ -1,9 +1,19 @@
-"""`ddlbench verify`: check that results still match all that they were made from."""
+"""`ddlbench verify`: check that results still match all that they were made from, and mend what does not."""
 
 import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ddlbench.cli.arguments import counted, existing_file
+from ddlbench.cli.arguments import DEFAULT_CONFIG, counted, existing_file
 from ddlbench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ddlbench.measurements.whole_results import Findings
+
+SNAKEMAKE = "snakemake --cores all"
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -13,27 +23,105 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         commands: the sub-commands of `ddlbench`, to which `verify` is added.
     """
     parser = commands.add_parser(
-        "verify", help="hash all that results were made from again; name what differs"
+        "verify", help="hash all that results were made from again; name what differs, and mend it"
     )
     parser.add_argument(
-        "files", metavar="FILE", type=existing_file, nargs="*", help="default: every drawn figure"
+        "files", metavar="FILE", type=existing_file, nargs="*", help="default: everything below results/"
+    )
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="set aside what differs, and start Snakemake to make it again; a lost repetition is measured again",
+    )
+    parser.add_argument(
+        "--config", type=Path, default=DEFAULT_CONFIG, help="whose results to repair; default: %(default)s"
+    )
+    parser.add_argument(
+        "--signers",
+        metavar="SIGNERS",
+        type=existing_file,
+        help="who may have signed the results (`ddlbench sign`): a name and a public SSH key on each line",
     )
     parser.set_defaults(command=_verify)
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     """Return 0 if everything matches, else 1."""
-    from ddlbench.measurements.mismatches import check
-    from ddlbench.measurements.provenance import repository_root
+    if arguments.signers and not _is_signed(arguments.signers):
+        return 1
+    found = _check(arguments.files)
+    _print(found)
+    if not arguments.repair or not found.damage:
+        return 1 if found.mismatches else 0
+    if not _repair(found, arguments.config):
+        return 1
+    found = _check([Path(name) for name in arguments.files if Path(name).is_file()])
+    _print(found)
+    return 1 if found.damage else 0
 
-    figures = repository_root("results") / "results" / "figures"
-    files = arguments.files or sorted(figures.glob("*.svg"))
-    if not files:
-        raise ConfigError(f"{figures} holds no figure to verify; draw one first, or name a file")
-    hashed, mismatches = check(files)
-    for mismatch in mismatches:
+
+def _is_signed(signers: Path) -> bool:
+    """Whether all files are as one of the signers has signed them; says what differs."""
+    from ddlbench.measurements.provenance import repository_root
+    from ddlbench.measurements.signature import check_signature
+
+    signed = check_signature(repository_root("results") / "results", signers)
+    for mismatch in signed.mismatches:
         print(mismatch)
-    wrong = f"{len(mismatches)} {'does' if len(mismatches) == 1 else 'do'} not match"
-    outcome = wrong if mismatches else "all match"
-    print(f"{counted(len(files), 'result')} verified: {counted(hashed, 'file')} hashed, {outcome}")
-    return 1 if mismatches else 0
+    differ = f"{len(signed.mismatches)} of them differ" if signed.mismatches else "all are as they were then"
+    print(f"signed by {signed.signer}: {counted(signed.files, 'file')}, {differ}")
+    return not signed.mismatches
+
+
+def _check(files: Sequence[Path]) -> "Findings":
+    from ddlbench.measurements.provenance import repository_root
+    from ddlbench.measurements.whole_results import check_all, check_files
+
+    if files:
+        return check_files(files)
+    results = repository_root("results") / "results"
+    found = check_all(results)
+    if not found.results:
+        raise ConfigError(f"{results} holds no result to verify; draw a figure first, or name a file")
+    return found
+
+
+def _print(found: "Findings") -> None:
+    for mismatch in found.mismatches:
+        print(mismatch)
+        target = found.nearest(mismatch)
+        how = f"{SNAKEMAKE} {target}" if target else "ddlbench verify --repair  (it is set aside)"
+        print(f"    to mend it: {how}")
+    count = len(found.mismatches)
+    outcome = f"{count} {'does' if count == 1 else 'do'} not match" if count else "all match"
+    print(
+        f"{counted(len(found.results), 'result')} verified: {counted(found.hashed, 'file')} hashed, {outcome}",
+        flush=True,
+    )
+
+
+def _repair(found: "Findings", config: Path) -> bool:
+    """Set aside what is damaged, and have Snakemake make it again; whether everything that was damaged could be."""
+    from ddlbench.plan import load
+    from ddlbench.runs.mending import made_by_rules, put_away
+
+    plan = load(config, found.root)
+    known = made_by_rules(plan)
+    targets, strange = [], []
+    for mismatch in found.damage:
+        made = found.made_from(mismatch) or [mismatch.path]
+        targets += [name for name in made if name in known]
+        if found.made_from(mismatch) and not any(name in known for name in made):
+            strange.append(mismatch.path)
+        elif not found.is_of_a_rule(mismatch):  # the rest is set aside when Snakemake starts
+            put_away(mismatch, found.root / mismatch.path, found.root / plan.settings.results)
+    for name in strange:
+        print(f"{name}: {config} makes nothing of this; --config names the configuration that does")
+    if not targets:
+        return not strange
+    command = [*SNAKEMAKE.split(), *sorted(set(targets))]
+    if config != DEFAULT_CONFIG:
+        command += ["--configfile", str(config)]
+    print("+ " + " ".join(command), flush=True)
+    status = subprocess.run([sys.executable, "-m", *command], cwd=found.root).returncode
+    return status == 0 and not strange

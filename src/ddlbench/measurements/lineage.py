@@ -27,6 +27,14 @@ class Input(NamedTuple):
     role: str
 
 
+class Claim(NamedTuple):
+    """What is said of a measurement: its fingerprint, its point and the section `measure`; None: nothing is said."""
+
+    fingerprint: str
+    point: Mapping[str, Any] | None
+    measure: Mapping[str, Any] | None
+
+
 @dataclass
 class Origin:
     """What is known about where a file comes from.
@@ -98,10 +106,15 @@ def _read_sidecar(root: Path, name: str) -> dict[str, Any]:
         checksum = content.pop("checksum", None)
         if checksum is not None and checksum != sha256_json(content):
             raise ValueError("its checksum does not match its content")
-        return {"outputs": [], "parameters": {}, **{key: content[key] for key in _SIDECAR_KEYS}, **content}
+        sidecar = {"outputs": [], "parameters": {}, **{key: content[key] for key in _SIDECAR_KEYS}, **content}
+        if sidecar["file"] != name.removesuffix(SUFFIX):
+            raise ValueError(f"it is that of {sidecar['file']!r:.200}")
+        if not all(isinstance(each["path"], str) for each in [*sidecar["inputs"], *sidecar["outputs"]]):
+            raise ValueError("it lists something that is no file")
+        return sidecar
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedRecord(name, f"this sidecar cannot be read ({error}); make its file again") from None
 
 
@@ -120,8 +133,9 @@ def read_manifest(file: Path) -> dict[str, Any] | None:
         content = json.loads(read_regular(file))
     except (OSError, ValueError, RecursionError):
         return None
-    is_manifest = isinstance(content, dict) and "run" in content and isinstance(content.get("points"), list)
-    return content if is_manifest else None
+    if not isinstance(content, dict) or "run" not in content or not isinstance(content.get("points"), list):
+        return None
+    return content if all(isinstance(entry, dict) for entry in content["points"]) else None
 
 
 def measurements_of(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -133,8 +147,26 @@ def measurements_of(manifest: Mapping[str, Any]) -> Iterator[str]:
     Yields:
         Their paths, below the repository's root.
     """
-    for point in manifest.get("points", []):
-        yield from point.get("measurements") or []
+    for entry in manifest.get("points", []):
+        yield from map(str, entry.get("measurements") or [])
+
+
+def claims_of(manifest: Mapping[str, Any]) -> dict[str, Claim]:
+    """Collect what a manifest says of its measurements.
+
+    Args:
+        manifest: the content of one; it may be empty.
+
+    Returns:
+        The claim of each measurement, by its path below the repository's root.
+    """
+    return {
+        str(path): Claim(
+            entry.get("fingerprint") or Path(path).parent.name, entry.get("point"), manifest.get("measure")
+        )
+        for entry in manifest.get("points", [])
+        for path in entry.get("measurements") or []
+    }
 
 
 def telemetry_files(record: Record) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,11 @@ def _mistake(record: Record) -> str | None:
     for key, kind in REQUIRED.items():
         if not isinstance(record.get(key), kind):
             return f"it has no valid {key!r} ({record.get(key)!r:.60})"
+    for key in ("started", "ended"):
+        try:
+            datetime.fromisoformat(record[key])
+        except ValueError:
+            return f"its {key!r} is no moment ({record[key]!r:.60})"
     if record["schema"] != SCHEMA:
         return f"its schema is {record['schema']}, this version reads {SCHEMA}"
     if record["status"] == "does_not_fit":
@@ -125,6 +131,8 @@ def _mistake(record: Record) -> str | None:
     counts = {len(times) if isinstance(times, list) else 0 for times in ranks}
     if not counts or 0 in counts or (len(counts) > 1 and is_synchronous(record)):
         return "its ranks do not have the same number (at least 1) of step times"
+    if not all(type(time) in (int, float) and time > 0 for times in ranks for time in times):
+        return "one of its step times is no time"
     return None if record["dilation"] > 0 else f"its dilation is {record['dilation']}"
 
 

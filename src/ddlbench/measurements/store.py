@@ -9,78 +9,33 @@ Nothing is locked: files are created in one step and never changed, so pipelines
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ddlbench.files import canonical_json, create_once, read_regular, sha256_json, write_atomically
+from ddlbench.files import canonical_json, create_once, read_regular, write_atomically
+from ddlbench.measurements.fingerprint import difference
 from ddlbench.measurements.record import DamagedRecord, Record, read_record, seal
 
+STORE = "store"  # below the results
+SET_ASIDE = "set-aside"
 SINCE = "since"
-MEASURE_KEYS = ("warmup_steps", "min_steps", "max_steps", "step_budget_s")
-
-
-def fingerprint(
-    point: Mapping[str, Any],
-    *,
-    measure: Mapping[str, Any],
-    dilation: float,
-    environment_sha256: str,
-    code_sha256: str,
-    dataset_sha256: str,
-    machine: Mapping[str, Any],
-    gpus: Sequence[str] = (),
-) -> str:
-    """Hash everything that determines a measurement: a point with the same fingerprint is not measured again.
-
-    400 and 400.0 are the same value.
-
-    Args:
-        point: a point of the plan.
-        measure: the configuration's section. Only MEASURE_KEYS count; how often to repeat does not.
-        dilation: the factor of time dilation.
-        environment_sha256: of the framework's locked environment.
-        code_sha256: of the code that decides a measurement.
-        dataset_sha256: of the data set's files.
-        machine: facts of the node. Only cpu_model and cores count.
-        gpus: the GPUs that compute, in words. Empty: the fingerprint is the same as before GPUs were supported.
-
-    Returns:
-        The sha256 in hexadecimal digits.
-    """
-    return sha256_json(
-        _integral(
-            {
-                "point": point,
-                "measure": {key: measure[key] for key in MEASURE_KEYS},
-                "dilation": dilation,
-                "environment": environment_sha256,
-                "code": code_sha256,
-                "dataset": dataset_sha256,
-                "machine": {key: machine[key] for key in ("cpu_model", "cores")},
-                **({"gpus": list(gpus)} if gpus else {}),
-            }
-        )
-    )
-
-
-def _integral(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, Mapping):
-        return {key: _integral(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_integral(each) for each in value]
-    return value
 
 
 class Store:
     """The measurements below a folder, which is made when the first one is added."""
 
-    def __init__(self, root: Path | str) -> None:
-        """Open the store below the folder `root`."""
+    def __init__(self, root: Path | str, measure: Mapping[str, Any] | None = None) -> None:
+        """Open the store below the folder `root`.
+
+        Args:
+            root: it need not exist.
+            measure: the configuration's section of those who ask, which is part of each fingerprint. None: records are
+                believed what they say of their fingerprint; for those who only add some.
+        """
         self.root = Path(root)
+        self.measure = measure
 
     def add(self, record: Mapping[str, Any]) -> Path:
         """Keep a record.
@@ -96,7 +51,7 @@ class Store:
         """
         sealed = seal(record)
         text = canonical_json(sealed) + "\n"
-        name = f"{sealed['repetition']}-{_instant(sealed['started']):%Y%m%dT%H%M%S.%fZ}"
+        name = f"{sealed['repetition']}-{moment(sealed['started']):%Y%m%dT%H%M%S.%fZ}"
         folder = self._folder(sealed["fingerprint"])
         path, others = folder / f"{name}.json", 1
         while not create_once(path, text):  # another pipeline measured the same in the same microsecond
@@ -118,10 +73,11 @@ class Store:
     def measurements(self, fingerprint: str) -> list[tuple[Path, Record]]:
         """Read the records of a fingerprint that count.
 
-        A damaged file is named on stderr and moved into `set-aside/`.
+        A file that is damaged, or that states other conditions than those asked for, is named on stderr and moved into
+        `set-aside/`.
 
         Args:
-            fingerprint: as `fingerprint` computes it.
+            fingerprint: as `fingerprint.fingerprint` computes it.
 
         Returns:
             Each record with its file, sorted by repetition, then by when it began.
@@ -131,14 +87,14 @@ class Store:
         for path in self._files(fingerprint):
             try:
                 record = read_record(path)
-                if record["fingerprint"] != fingerprint:
-                    raise DamagedRecord(path, f"it belongs to the fingerprint {record['fingerprint']}")
+                if why := difference(record, fingerprint, self.measure):
+                    raise DamagedRecord(path, why)
             except FileNotFoundError:  # another pipeline has set it aside in the meantime
                 continue
             except DamagedRecord as damage:
                 self._set_aside(damage.path, str(damage))
                 continue
-            started = _instant(record["started"])
+            started = moment(record["started"])
             if since is None or started >= since:
                 found.append((record["repetition"], started, path, record))
         found.sort(key=lambda each: each[:3])
@@ -167,30 +123,56 @@ class Store:
             return []
 
     def _since(self, fingerprint: str) -> datetime | None:
+        path = self._folder(fingerprint) / SINCE
         try:
-            return _instant(read_regular(self._folder(fingerprint) / SINCE, 1000).decode())
-        except (OSError, ValueError):
+            return moment(read_regular(path, 1000).decode())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            self._set_aside(path, f"{path}: it holds no moment ({error}), so older measurements count again")
             return None
 
     def _set_aside(self, path: Path, why: str) -> None:
-        name = f"{path.parent.name[:12]}-{path.stem}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.json"
-        target = self.root / "set-aside" / name
-        try:
-            target.parent.mkdir(exist_ok=True)
-            os.replace(path, target)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            where = f"it could not be moved ({error.strerror})"
-        else:
-            where = f"it is now {target}"
-        print(f"warning: {why}. It is not used; {where}.", file=sys.stderr)
+        set_aside(path, self.root, f"{path.parent.name[:12]}-{path.stem}", why)
 
 
-def _instant(text: str) -> datetime:
+def set_aside(path: Path, folder: Path, name: str, why: str) -> None:
+    """Move a file that must not be used into the folder `set-aside`, and say so on stderr.
+
+    Args:
+        path: the file; if it is missing, nothing is done.
+        folder: where `set-aside` is or is made.
+        name: how the file is called there; the present moment and its suffix are appended.
+        why: the message: which file, and what is wrong with it.
+    """
+    target = folder / SET_ASIDE / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}{path.suffix}"
+    try:
+        target.parent.mkdir(exist_ok=True)
+        os.replace(path, target)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        where = f"it could not be moved ({error.strerror})"
+    else:
+        where = f"it is now {target}"
+    print(f"warning: {why}. It is not used; {where}.", file=sys.stderr, flush=True)
+
+
+def moment(text: str) -> datetime:
+    """Read a moment as records and `since` hold it.
+
+    Args:
+        text: in the form of ISO 8601; without a time zone it is UTC.
+
+    Returns:
+        The moment in UTC.
+
+    Raises:
+        ValueError: it is something else.
+    """
     return _utc(datetime.fromisoformat(text))
 
 
-def _utc(moment: datetime) -> datetime:
+def _utc(when: datetime) -> datetime:
     """The moment in UTC; a moment without a time zone is taken as UTC."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)

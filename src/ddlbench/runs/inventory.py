@@ -12,8 +12,9 @@ from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_json
 from ddlbench.measurements import facts, provenance
+from ddlbench.measurements.fingerprint import fingerprint
 from ddlbench.measurements.record import Record
-from ddlbench.measurements.store import Store, fingerprint
+from ddlbench.measurements.store import Store
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Point, Run, Status, words
 from ddlbench.plan.settings import as_params
@@ -79,7 +80,7 @@ class Inventory:
             run: the run that it belongs to, for its placement.
 
         Returns:
-            The sha256 in hexadecimal digits, as `measurements.store.fingerprint` computes it.
+            The sha256 in hexadecimal digits, as `measurements.fingerprint` computes it.
         """
         if (point, run.id) not in self._fingerprints:
             self._fingerprints[point, run.id] = self._fingerprint(point, run)

@@ -60,7 +60,8 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     run = plan.run(run_id)
     current_invocation = invocation(results / ".invocation.json", run_id)
     began = datetime.fromtimestamp(current_invocation.began, UTC)
-    inventory = Inventory(plan, run, materials, Store(results / "store"), began)
+    store = Store(results / "store", as_params(plan.settings.measure))
+    inventory = Inventory(plan, run, materials, store, began)
     if plan.settings.fresh:
         inventory.start_afresh(
             run, stamped(results / ".fresh")

@@ -1,0 +1,182 @@
+"""All that lies below a folder of results, and whether its provenance tells the same of it."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ddlbench.files import read_regular
+from ddlbench.measurements.lineage import Claim, claims_of, find, is_record, read_manifest
+from ddlbench.measurements.mismatches import Comparison, Mismatch
+from ddlbench.measurements.provenance import SUFFIX, relative_name, repository_root
+from ddlbench.measurements.store import SET_ASIDE, SINCE, STORE, moment
+
+TELEMETRY = "telemetry"  # a session that was killed leaves some that no measurement names
+LISTING = "SHA256SUMS"  # of all results, for `ddlbench sign`
+SIGNATURE = f"{LISTING}.sig"
+OF_SIGNERS = (LISTING, SIGNATURE)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found of some results.
+
+    Attributes:
+        root: the repository, below which all paths are.
+        results: the files that were verified.
+        comparison: what was hashed, and what did not match.
+        results_of: for each path that does not match, the results that are it, belong to it, or were made from it.
+    """
+
+    root: Path
+    results: list[str]
+    comparison: Comparison
+    results_of: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def hashed(self) -> int:
+        """How many files were hashed."""
+        return len(self.comparison.hashes)
+
+    @property
+    def mismatches(self) -> list[Mismatch]:
+        """What does not match, sorted by path."""
+        return self.comparison.sorted()
+
+    @property
+    def damage(self) -> list[Mismatch]:
+        """What does not match, except our own code, which may change."""
+        return [each for each in self.mismatches if not each.is_code]
+
+    def made_from(self, mismatch: Mismatch) -> list[str]:
+        """The results that are the file that does not match, belong to it, or were made from it."""
+        return self.results_of.get(mismatch.path, [])
+
+    def is_of_a_rule(self, mismatch: Mismatch) -> bool:
+        """Whether a rule makes the file; else it is a measurement, its telemetry, or one that nothing names."""
+        is_measured = mismatch.record is not None or f"/{STORE}/" in f"/{mismatch.path}"
+        return bool(self.made_from(mismatch)) and not is_measured
+
+    def nearest(self, mismatch: Mismatch) -> str | None:
+        """The result to make again: the file itself, what it belongs to, or what was made from it first."""
+        made = self.made_from(mismatch)
+        folder = Path(mismatch.path).parent
+        beside = [name for name in made if Path(name).parent == folder]
+        manifests = [name for name in made if read_manifest(self.root / name) is not None]
+        return next(iter([*beside, *manifests, *made]), None)
+
+
+def check_files(files: Iterable[Path]) -> Findings:
+    """Check some results and all that they were made from.
+
+    Args:
+        files: results with an origin, as of `lineage.find`, of one repository.
+
+    Returns:
+        What was found.
+
+    Raises:
+        DdlbenchError: a file has no origin.
+    """
+    found = [find(file) for file in files]
+    findings = Findings(found[0][0], [name for _, name in found], Comparison())
+    for name in findings.results:
+        _check_result(findings, name)
+    return findings
+
+
+def _check_result(findings: Findings, name: str) -> None:
+    whole = findings.comparison
+    one = Comparison(hashes=whole.hashes, claims=whole.claims)
+    one.compare(findings.root, name, None)
+    file = findings.root / name
+    one.visit(findings.root, name, "measurement" if file.is_file() and is_record(file) else "")
+    whole.visited |= one.visited
+    for mismatch in one.mismatches.values():
+        whole.add(mismatch)
+        findings.results_of.setdefault(mismatch.path, []).append(name)
+
+
+def check_all(folder: Path) -> Findings:
+    """Check every file below a folder of results, whether or not a figure needs it.
+
+    Hidden files are the pipeline's own notes and say nothing of a result, so they are not looked at; neither is what
+    was set aside.
+
+    Args:
+        folder: the results.
+
+    Returns:
+        What was found.
+    """
+    root = repository_root(folder / STORE)
+    names = sorted(relative_name(file, root) for file in files_below(folder))
+    store = relative_name(folder / STORE, root) + "/"
+    results = sorted(
+        {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
+        | {name for name in names if not name.startswith(store) and read_manifest(root / name) is not None}
+    )
+    claims: dict[str, Claim] = {}
+    for name in results:
+        claims |= claims_of(read_manifest(root / name) or {})
+    measures = {claim.fingerprint: claim.measure for claim in claims.values()}
+    for name in names:
+        if name.startswith(store) and name not in claims:  # a manifest may list its neighbours
+            key = Path(name).parent.name
+            claims[name] = Claim(key, None, measures.get(key))
+    comparison = Comparison(claims=claims)
+    findings = Findings(root, results, comparison)
+    for name in results:
+        _check_result(findings, name)
+    telemetry = relative_name(folder / TELEMETRY, root) + "/"
+    for name in names:
+        if name.startswith(store):
+            _check_in_store(root, name, comparison)
+        elif not name.startswith(telemetry) and not name.endswith(SUFFIX):
+            _check_is_named(root, name, comparison)
+    return findings
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """List what lies below a folder of results. Folders may be links.
+
+    Args:
+        folder: the results.
+
+    Yields:
+        All entries that are no folders, except hidden ones, those set aside, and a signature.
+    """
+    seen = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        seen.add(os.path.realpath(place))
+        folders[:] = sorted(
+            each
+            for each in folders
+            if each != SET_ASIDE
+            and not each.startswith(".")
+            and os.path.realpath(os.path.join(place, each)) not in seen
+        )
+        hidden = OF_SIGNERS if Path(place) == folder else ()
+        yield from (Path(place) / each for each in files if not each.startswith(".") and each not in hidden)
+
+
+def _check_in_store(root: Path, name: str, comparison: Comparison) -> None:
+    if name.endswith(f"/{SINCE}"):
+        try:
+            moment(read_regular(root / name).decode())
+        except (OSError, ValueError) as error:
+            comparison.add(Mismatch(name, f"is damaged: it holds no moment ({error})"))
+    elif name.endswith(".json"):
+        comparison.compare(root, name, None)
+        comparison.visit(root, name, "measurement")
+    else:
+        comparison.add(Mismatch(name, "is no file of a store"))
+
+
+def _check_is_named(root: Path, name: str, comparison: Comparison) -> None:
+    """A file that no sidecar names, unless the sidecar that may do so is known to be damaged."""
+    file = Path(name)
+    sidecars = (file.parent / f"{file.name}{SUFFIX}", *(root / name).parent.glob(f"{file.stem}.*{SUFFIX}"))
+    is_told = any(relative_name(root / sidecar, root) in comparison.mismatches for sidecar in sidecars)
+    if name not in comparison.hashes and not is_told:
+        comparison.add(Mismatch(name, "has no sidecar, so nothing says where it comes from"))

@@ -1,0 +1,107 @@
+"""Damage below the results: what must not be used is set aside, and a rule's job makes it again from what is sound.
+
+While rules are read, nothing changes on disk: `is_unsound` only looks. Before the first job, `set_aside_damage` moves
+what is damaged, which Snakemake would remove.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.measurements.mismatches import Mismatch, unsound
+from ddlbench.measurements.provenance import SUFFIX, relative_name, repository_root
+from ddlbench.measurements.store import STORE, Store, set_aside
+from ddlbench.plan import Plan
+
+
+@cache
+def is_unsound(result: Path) -> bool:
+    """Say whether a result must be made again because it, or what it was made from, does not match its sidecar.
+
+    Args:
+        result: an existing file; it is looked at once.
+
+    Returns:
+        True if anything of it does not match.
+    """
+    return bool(unsound(result))
+
+
+def require_sound(files: Iterable[Path | str]) -> None:
+    """Refuse to make a result from files that do not match their sidecars.
+
+    Args:
+        files: tables or manifests.
+
+    Raises:
+        DdlbenchError: one does not match; names what differs, and what to do.
+    """
+    for file in files:
+        if mismatches := unsound(file):
+            listed = "\n".join(f"  {mismatch}" for mismatch in mismatches)
+            raise DdlbenchError(
+                f"{file}: this is not what was made, so it is not used:\n{listed}\n"
+                "  The next start makes it again; `ddlbench verify --repair` mends all results."
+            )
+
+
+def set_aside_damage(made: Iterable[str], results: Path) -> None:
+    """Set aside what is damaged of results that are about to be made again, and name it on stderr.
+
+    Args:
+        made: the files that jobs are going to make.
+        results: the folder of the results, in which the folder `set-aside` is made.
+    """
+    for file in (Path(name.removesuffix(SUFFIX)) for name in made if name.endswith(SUFFIX)):
+        if file.exists() or Path(f"{file}{SUFFIX}").exists():
+            for mismatch in unsound(file):
+                put_away(mismatch, file, results)
+
+
+def put_away(mismatch: Mismatch, of: Path, results: Path) -> None:
+    """Set aside one damaged file, if there is something to set aside, and a measurement with its telemetry.
+
+    Args:
+        mismatch: what is wrong.
+        of: the result whose sidecar says so. Inputs that other rules make stay where they are: if they are damaged,
+            their own sidecars say so.
+        results: the folder of the results.
+    """
+    root = repository_root(of)
+    path, why = root / mismatch.path, f"{mismatch.path}: {mismatch.why}"
+    store = root / relative_name(results / STORE, root)
+    is_of_the_store = path.is_relative_to(store)
+    is_beside = path.parent == (root / relative_name(of, root)).parent
+    if not (is_of_the_store or is_beside or mismatch.record is not None):
+        return
+    if mismatch.record is not None:
+        Store(store).withdraw(root / mismatch.record, f"its telemetry {mismatch.path} {mismatch.why}")
+    if not os.path.lexists(path):
+        print(f"warning: {why}. It is made again.", file=sys.stderr, flush=True)
+    elif is_of_the_store:
+        Store(store).withdraw(path, mismatch.why)
+    else:
+        set_aside(path, results, path.stem, why)
+
+
+def made_by_rules(plan: Plan) -> set[str]:
+    """List the results that a configuration makes, each with a sidecar.
+
+    Args:
+        plan: the configuration's.
+
+    Returns:
+        Figures, tables, manifests, data sets and probes, as paths below the repository's root.
+    """
+    return {
+        f"{plan.settings.results}/{name}"
+        for name in (
+            *(f"figures/{name}.svg" for name in plan.figures),
+            *plan.probe_tables,
+            *(f"runs/{run.study}/{run.id}.json" for run in plan.runs),
+            *(f"datasets/{key}.npz" for key in plan.dataset_keys),
+        )
+    }

@@ -1,0 +1,215 @@
+"""Everything below the results is checked against its provenance, signed, and nothing that differs is believed."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from measurement_samples import MEASURE, a_fingerprint, a_point, a_record, a_repository
+
+from ddlbench.cli.main import main
+from ddlbench.errors import DdlbenchError
+from ddlbench.measurements.mismatches import unsound
+from ddlbench.measurements.record import seal
+from ddlbench.measurements.signature import check_signature, sign
+from ddlbench.measurements.store import Store
+from ddlbench.measurements.trace_tree import trace
+from ddlbench.measurements.whole_results import check_all
+from ddlbench.runs.mending import require_sound, set_aside_damage
+
+TABLE = "results/tables/zhao2016_fig5.csv"
+MANIFEST = "results/runs/zhao2016/run1.json"
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    a_repository(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def keys(tmp_path_factory):
+    """A folder with an SSH key and a file that allows its owner to sign."""
+    folder = tmp_path_factory.mktemp("keys")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True)
+    (folder / "signers").write_text(f"lab {(folder / 'key.pub').read_text()}")
+    return folder
+
+
+def damaged(root):
+    return [mismatch.path for mismatch in check_all(root / "results").damage]
+
+
+def records(root):
+    return sorted((root / "results/store").rglob("*.json"))
+
+
+def forge(file, **values):
+    """Rewrite a record as one whose checksum is right."""
+    file.write_text(json.dumps(seal({**json.loads(file.read_text()), **values})))
+
+
+def test_what_nobody_touched_is_in_order(root):
+    found = check_all(root / "results")
+    assert found.damage == []
+    assert len(found.results) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["figures/zhao2016_fig5.svg", "figures/zhao2016_fig5.pdf", "tables/zhao2016_fig5.csv"]
+)
+@pytest.mark.parametrize("how", ["delete", "link", "fifo", "folder"])
+def test_what_is_no_file_of_its_own_any_more_is_named(root, name, how):
+    victim = root / "results" / name
+    kept = root / "kept"
+    shutil.move(victim, kept)
+    if how == "link":
+        victim.symlink_to(kept)
+    elif how == "fifo":
+        os.mkfifo(victim)
+    elif how == "folder":
+        victim.mkdir()
+    assert f"results/{name}" in damaged(root)
+
+
+def test_a_sidecar_that_lies_beside_another_file_does_not_vouch_for_it(root):
+    (root / "results/tables/other.csv").write_bytes((root / TABLE).read_bytes())
+    shutil.copy(root / f"{TABLE}.prov.json", root / "results/tables/other.csv.prov.json")
+    assert damaged(root) == ["results/tables/other.csv.prov.json"]
+
+
+def test_a_file_that_nothing_vouches_for_is_named(root):
+    (root / "results/figures/mine.svg").write_text("<svg/>")
+    assert damaged(root) == ["results/figures/mine.svg"]
+
+
+def test_a_record_resealed_as_another_points_is_not_used(root, capsys):
+    mlp, conv2 = a_fingerprint(a_point(model="mlp")), a_fingerprint(a_point(model="conv2"))
+    store = Store(root / "results/store", MEASURE)
+    forged = [file for file in records(root) if file.parent.name == conv2]
+    for file in forged:
+        forge(file, fingerprint=mlp)
+        file.rename(root / "results/store" / mlp[:2] / mlp / f"forged-{file.name}")
+    assert len(store.measurements(mlp)) == 3
+    assert all(record["point"]["model"] == "mlp" for _, record in store.measurements(mlp))
+    assert (
+        "its fingerprint is not that of the point and the conditions that it states"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"point": a_point(model="conv2")},
+        {"dilation": 2.0},
+        {"provenance": {**a_record()["provenance"], "code": {"sha256": "0" * 64}}},
+        {"provenance": {}},
+    ],
+)
+def test_a_record_that_states_other_conditions_than_those_asked_for_is_set_aside(root, values, capsys):
+    key = a_fingerprint(a_point(model="mlp"))
+    victim, *others = [file for file in records(root) if file.parent.name == key]
+    forge(victim, **values)
+    assert [path for path, _ in Store(root / "results/store", MEASURE).measurements(key)] == others
+    assert not victim.exists()
+    assert len(list((root / "results/store/set-aside").iterdir())) == 1
+    assert "set-aside" in capsys.readouterr().err
+
+
+def test_a_record_whose_manifest_was_made_when_records_were_believed_is_named(root):
+    mlp = a_fingerprint(a_point(model="mlp"))
+    victim = next(file for file in records(root) if file.parent.name == mlp)
+    forge(victim, point=a_point(model="conv2"))
+    manifest = json.loads((root / MANIFEST).read_text())
+    (root / f"{MANIFEST}.prov.json").unlink()
+    assert manifest["measure"] == MEASURE
+    assert str(victim.relative_to(root)) in damaged(root)
+
+
+def test_a_value_written_into_a_table_is_not_drawn(root, capsys):
+    table = root / TABLE
+    table.write_text(table.read_text().replace("15", "14"))
+    assert [each.path for each in unsound(table)] == [TABLE]
+    with pytest.raises(DdlbenchError, match="it is not used"):
+        require_sound([table])
+    set_aside_damage([f"{TABLE}.prov.json"], root / "results")
+    assert not table.exists()
+    (aside,) = (root / "results/set-aside").iterdir()
+    assert "14" in aside.read_text()
+    assert f"{TABLE}: has changed" in capsys.readouterr().err
+
+
+def test_a_changed_record_is_set_aside_before_its_manifest_is_made_again(root):
+    victim = records(root)[0]
+    forge(victim, step_times_ms=[[1.0], [1.0]])
+    set_aside_damage([f"{MANIFEST}.prov.json"], root / "results")
+    assert not victim.exists()
+    assert (root / MANIFEST).exists()
+    assert len(records(root)) == 6  # five, and the one set aside
+
+
+def test_a_tree_marks_what_has_changed_and_its_command_exits_with_one(root, capsys):
+    figure = "results/figures/zhao2016_fig5.svg"
+    assert main(["trace", figure]) == 0
+    assert "CHANGED" not in capsys.readouterr().out
+    (root / TABLE).write_bytes((root / TABLE).read_bytes() + b"\n")
+    assert main(["trace", figure]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if TABLE in line]
+    assert "CHANGED (was " in line
+    (root / TABLE).unlink()
+    assert trace(figure).damaged == 1
+    assert "MISSING" in trace(figure).text
+
+
+def test_what_was_signed_and_not_changed_is_good(root, keys):
+    files = sign(root / "results", keys / "key")
+    assert check_signature(root / "results", keys / "signers") == ("lab", files, [])
+    assert main(["verify", "--signers", str(keys / "signers")]) == 0
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=root / "results", check=True)
+
+
+def test_records_and_sidecars_that_were_rewritten_consistently_are_seen_by_their_signature_alone(root, keys):
+    sign(root / "results", keys / "key")
+    for sidecar in (root / "results").rglob("*.prov.json"):
+        content = json.loads(sidecar.read_text())
+        sidecar.write_text(json.dumps(seal({**content, "host": {"hostname": "another"}})))
+    assert damaged(root) == []
+    signed = check_signature(root / "results", keys / "signers")
+    assert len(signed.mismatches) == 3
+    assert main(["verify", "--signers", str(keys / "signers")]) == 1
+
+
+@pytest.mark.parametrize("name", ["SHA256SUMS", "SHA256SUMS.sig"])
+def test_a_changed_list_or_signature_is_refused(root, keys, name):
+    sign(root / "results", keys / "key")
+    file = root / "results" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(DdlbenchError):
+        check_signature(root / "results", keys / "signers")
+
+
+def test_a_signature_of_somebody_else_is_refused(root, keys):
+    sign(root / "results", keys / "key")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", keys / "other"], check=True)
+    (keys / "signers").write_text(f"lab {(keys / 'other.pub').read_text()}")
+    with pytest.raises(DdlbenchError, match=r"nobody in .* has signed this"):
+        check_signature(root / "results", keys / "signers")
+
+
+def test_what_came_after_a_signature_is_not_covered_by_it(root, keys):
+    sign(root / "results", keys / "key")
+    (root / "results/tables/late.csv").write_text("x\n")
+    assert [each.path for each in check_signature(root / "results", keys / "signers").mismatches] == [
+        "tables/late.csv"
+    ]
+
+
+def test_damaged_results_are_not_signed(root, keys, capsys):
+    (root / TABLE).write_bytes(b"")
+    assert main(["sign", "--key", str(keys / "key")]) == 1
+    assert "nothing is signed" in capsys.readouterr().err
