@@ -48,7 +48,7 @@ def torture_one(pipeline: Pipeline, folder: Path, random: Random, figures: Seque
     """
     damaged = pipeline.copy(folder / "damaged")
     results = damaged.root / "results"
-    mutation = mutate(damaged.root, sorted(files_below(results)), random)
+    mutation = mutate(damaged.root, files_of_results(damaged.root), random)
     is_noticed = bool(check_all(results).damage)
     if not figures:
         return Outcome(mutation, is_noticed)
@@ -61,6 +61,13 @@ def torture_one(pipeline: Pipeline, folder: Path, random: Random, figures: Seque
     repair = [sys.executable, "-m", "ddlbench.cli", "verify", "--repair"]
     is_mended = _ended_well(repair, damaged.root) and not check_all(results).damage
     return Outcome(mutation, is_noticed, is_used, is_mended)
+
+
+def files_of_results(root: Path) -> list[Path]:
+    """Every file below the results, except the telemetry between two repetitions, which no result is made from."""
+    hashed = check_all(root / "results").comparison.hashes
+    files = sorted(files_below(root / "results"))
+    return [file for file in files if file.suffix != ".parquet" or str(file.relative_to(root)) in hashed]
 
 
 def _copied(source: str, target: str) -> None:

@@ -215,6 +215,10 @@ def find(file: Path | str) -> tuple[Path, str]:
     name = relative_name(path, root)
     if not path.is_file():
         raise DdlbenchError(f"{file}: there is no such file")
+    if path.is_symlink():
+        raise DdlbenchError(
+            f"{file}: it is a symbolic link; name the file that it leads to, {path.resolve()}"
+        )
     if not is_record(path) and _sidecar_path(root, name) is None and read_manifest(path) is None:
         raise DdlbenchError(
             f"{file}: no sidecar ({path.name}{SUFFIX}) says where this file comes from. "

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular
-from ddlbench.measurements.lineage import Claim, claims_of, find, is_record, read_manifest
+from ddlbench.measurements.lineage import Claim, claims_of, find, is_record, origin_of, read_manifest
 from ddlbench.measurements.mismatches import Comparison, Mismatch
 from ddlbench.measurements.provenance import SUFFIX, relative_name, repository_root
 from ddlbench.measurements.store import SET_ASIDE, SINCE, STORE, moment
@@ -70,27 +71,36 @@ def check_files(files: Iterable[Path]) -> Findings:
     """Check some results and all that they were made from.
 
     Args:
-        files: results with an origin, as of `lineage.find`, of one repository.
+        files: results with an origin, as of `lineage.find`, of one repository. What was made together with a result
+            stands for that.
 
     Returns:
         What was found.
 
     Raises:
-        DdlbenchError: a file has no origin.
+        DdlbenchError: a file has no origin, or lies in another repository than the first.
+        DamagedRecord: a sidecar that could be a file's cannot be read.
     """
-    found = [find(file) for file in files]
-    findings = Findings(found[0][0], [name for _, name in found], Comparison())
+    root, names = Path.cwd(), []
+    for number, file in enumerate(files):
+        place, name = find(file)
+        if number > 0 and place != root:
+            raise DdlbenchError(f"{file}: it lies in another repository than {root}; verify each by itself")
+        root = place
+        origin = None if is_record(root / name) else origin_of(root, name)
+        names.append(str(origin.made["file"]) if origin and origin.made else name)
+    findings = Findings(root, list(dict.fromkeys(names)), Comparison())
     for name in findings.results:
         _check_result(findings, name)
     return findings
 
 
 def _check_result(findings: Findings, name: str) -> None:
-    whole = findings.comparison
+    whole, file = findings.comparison, findings.root / name
     one = Comparison(hashes=whole.hashes, claims=whole.claims)
     one.compare(findings.root, name, None)
-    file = findings.root / name
-    one.visit(findings.root, name, "measurement" if file.is_file() and is_record(file) else "")
+    is_measured = name not in one.mismatches and is_record(file)
+    one.visit(findings.root, name, "measurement" if is_measured else "")
     whole.visited |= one.visited
     for mismatch in one.mismatches.values():
         whole.add(mismatch)
@@ -128,6 +138,9 @@ def check_all(folder: Path) -> Findings:
     findings = Findings(root, results, comparison)
     for name in results:
         _check_result(findings, name)
+        if f"{name}{SUFFIX}" not in names:
+            comparison.add(Mismatch(name, f"has no sidecar {name}{SUFFIX}"))
+            findings.results_of.setdefault(name, []).append(name)
     telemetry = relative_name(folder / TELEMETRY, root) + "/"
     for name in names:
         if name.startswith(store):
