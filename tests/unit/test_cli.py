@@ -45,12 +45,12 @@ def test_trace_prints_the_tree(figure, capsys):
     assert "└── " in capsys.readouterr().out
 
 
-def test_verify_without_a_file_checks_every_figure_from_anywhere_in_the_repository(
+def test_verify_without_a_file_checks_all_results_from_anywhere_in_the_repository(
     figure, capsys, monkeypatch
 ):
     monkeypatch.chdir("config")
     assert main(["verify"]) == 0
-    assert capsys.readouterr().out.startswith("1 result verified: ")
+    assert capsys.readouterr().out.startswith("3 results verified: ")
 
 
 def test_verify_names_the_changed_measurement_and_exits_with_1(figure, capsys, tmp_path):
@@ -82,7 +82,7 @@ def test_an_error_is_a_message_without_a_stack_trace(figure):
 def test_nothing_to_verify_is_not_a_success(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["verify"]) == 2
-    assert "no figure to verify" in capsys.readouterr().err
+    assert "no result to verify" in capsys.readouterr().err
 
 
 def test_a_reader_that_left_early_is_no_error(figure):

@@ -11,6 +11,7 @@ from benchmarks.torture.store import good, torture_one
 from ddlbench.measurements.record import seal
 from tests.support.pipeline import Pipeline
 from tests.support.repository import dry_run
+from tests.support.tiny_study import TINY_STUDY
 
 FIGURE = "results/figures/tiny2000_fig1"
 TABLE = "results/tables/tiny2000_fig1.csv"
@@ -99,10 +100,8 @@ def test_repair_names_what_is_damaged_and_the_command_and_mends_it(drawn_copy: P
 
 def test_results_of_an_unknown_figure_are_left_to_their_own_configuration(drawn_copy: Pipeline) -> None:
     (drawn_copy.root / f"{FIGURE}.pdf").write_bytes(b"")
-    config = drawn_copy.root / "config/config.yaml"
-    config.write_text(config.read_text().replace("tiny2000_fig1", "tiny2000_fig2"))
-    study = drawn_copy.root / "config/studies/tiny2000.yaml"
-    study.write_text(study.read_text().replace("tiny2000_fig1:", "tiny2000_fig3:"))
+    figures = {name: figure for name, figure in TINY_STUDY["figures"].items() if name != TARGET}
+    drawn_copy.configure({"default_figures": list(figures)}, {**TINY_STUDY, "figures": figures})
     answer = drawn_copy.ddlbench("verify", "--repair")
     assert answer.returncode == 1
     assert "makes nothing of this" in answer.stdout

@@ -34,7 +34,7 @@ def _sign(arguments: argparse.Namespace) -> int:
     results = root / "results"
     if damage := [each for each in check_all(results).damage if (root / each.path).is_relative_to(results)]:
         raise DdlbenchError(
-            f"{counted(len(damage), 'file')} of {results} are damaged, so nothing is signed (first: {damage[0].path}: "
+            f"{results}: of this, {counted(len(damage), 'file')} would be signed damaged, so nothing is signed (first: {damage[0].path}: "
             f"{damage[0].why}).\n  To mend them:  ddlbench verify --repair"
         )
     print(f"signed: {counted(sign(results, arguments.key), 'file')} below {results}")

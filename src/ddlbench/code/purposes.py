@@ -35,7 +35,6 @@ CARRYING = {
 }
 MEASURING = {
     "ddlbench.measurements.store": "It keeps records and finds them again; they are made before.",
-    "ddlbench.measurements.fingerprint": "It tells whether something was measured before.",
     "ddlbench.measurements.record": "It checks records, and derives numbers from what was measured.",
     "ddlbench.measurements.statistics": "It says how often to repeat, which is not in the fingerprint either.",
     "ddlbench.sweep.attempts": "It notes when a run was tried and why that ended.",

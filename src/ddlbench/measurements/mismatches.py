@@ -131,11 +131,22 @@ class Comparison:
         return [self.mismatches[name] for name in sorted(self.mismatches)]
 
     def add(self, mismatch: Mismatch) -> None:
-        """Note a mismatch, unless one of the same path is known."""
+        """Note a mismatch, unless one of the same path is known.
+
+        Args:
+            mismatch: of any file.
+        """
         self.mismatches.setdefault(mismatch.path, mismatch)
 
     def compare(self, root: Path, name: str, expected: str | None, record: str | None = None) -> None:
-        """Compare a file with the sha256 that it should have; None: any. record: what it is the telemetry of."""
+        """Compare a file with what it should be.
+
+        Args:
+            root: the repository.
+            name: the file, below it.
+            expected: its sha256; None: any, if only it is a regular file.
+            record: the measurement that it is the telemetry of; None: it is none.
+        """
         found = self._hash_of(root, name)
         if found is None:
             self.mismatches[name] = Mismatch(name, "is missing", expected, None, record)
@@ -145,7 +156,13 @@ class Comparison:
             self.mismatches[name] = Mismatch(name, "has changed", expected, found, record)
 
     def visit(self, root: Path, name: str, role: str) -> None:
-        """Compare all that a file was made from."""
+        """Compare all that a file was made from.
+
+        Args:
+            root: the repository.
+            name: the file, below it.
+            role: what it is for who names it; only a `measurement` is read as a record.
+        """
         if name in self.visited:
             return
         self.visited.add(name)

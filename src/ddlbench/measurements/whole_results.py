@@ -50,16 +50,37 @@ class Findings:
         return [each for each in self.mismatches if not each.is_code]
 
     def made_from(self, mismatch: Mismatch) -> list[str]:
-        """The results that are the file that does not match, belong to it, or were made from it."""
+        """Find the results that something concerns.
+
+        Args:
+            mismatch: one of these findings.
+
+        Returns:
+            The results that are the file that does not match, belong to it, or were made from it.
+        """
         return self.results_of.get(mismatch.path, [])
 
     def is_of_a_rule(self, mismatch: Mismatch) -> bool:
-        """Whether a rule makes the file; else it is a measurement, its telemetry, or one that nothing names."""
+        """Say who makes a file.
+
+        Args:
+            mismatch: one of these findings.
+
+        Returns:
+            True if a rule makes it; else it is a measurement, its telemetry, or a file that nothing names.
+        """
         is_measured = mismatch.record is not None or f"/{STORE}/" in f"/{mismatch.path}"
         return bool(self.made_from(mismatch)) and not is_measured
 
     def nearest(self, mismatch: Mismatch) -> str | None:
-        """The result to make again: the file itself, what it belongs to, or what was made from it first."""
+        """Find the result to make again.
+
+        Args:
+            mismatch: one of these findings.
+
+        Returns:
+            The file itself, what it belongs to, or what was made from it first; None: no result is concerned.
+        """
         made = self.made_from(mismatch)
         folder = Path(mismatch.path).parent
         beside = [name for name in made if Path(name).parent == folder]
