@@ -34,8 +34,8 @@ def _sign(arguments: argparse.Namespace) -> int:
     results = root / "results"
     if damage := [each for each in check_all(results).damage if (root / each.path).is_relative_to(results)]:
         raise DdlbenchError(
-            f"{results}: of this, {counted(len(damage), 'file')} would be signed damaged, so nothing is signed (first: {damage[0].path}: "
-            f"{damage[0].why}).\n  To mend them:  ddlbench verify --repair"
+            f"{damage[0].path}: {damage[0].why}; {counted(len(damage), 'file')} in all, so nothing is signed.\n"
+            "  To mend them:  ddlbench verify --repair"
         )
     print(f"signed: {counted(sign(results, arguments.key), 'file')} below {results}")
     return 0
