@@ -85,6 +85,12 @@ def test_a_file_that_nothing_vouches_for_is_named(root):
     assert damaged(root) == ["results/figures/mine.svg"]
 
 
+def test_a_result_that_lost_its_sidecar_is_named_though_other_results_were_made_from_it(root):
+    for name in (TABLE, MANIFEST):
+        (root / f"{name}.prov.json").unlink()
+    assert damaged(root) == [MANIFEST, TABLE]
+
+
 def test_a_record_resealed_as_another_points_is_not_used(root, capsys):
     mlp, conv2 = a_fingerprint(a_point(model="mlp")), a_fingerprint(a_point(model="conv2"))
     store = Store(root / "results/store", MEASURE)
