@@ -11,6 +11,7 @@ rule table:
         f"{RESULTS}/tables/{{figure}}.csv.prov.json",
     log:
         "logs/tables/{figure}.log",
+    priority: FIRST
     localrule: True
     params:
         code=lambda wildcards: code_for("table").sha256,
@@ -31,6 +32,7 @@ rule telemetry_table:
         f"{RESULTS}/tables/{{telemetry}}.csv.prov.json",
     log:
         "logs/tables/{telemetry}.log",
+    priority: FIRST
     localrule: True
     params:
         code=lambda wildcards: code_for("telemetry_table").sha256,

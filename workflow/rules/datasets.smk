@@ -8,7 +8,7 @@ rule dataset:
         f"{RESULTS}/datasets/{{dataset}}.npz.prov.json",
     log:
         "logs/datasets/{dataset}.log",
-    priority: 1  # before any run is measured, so that one worker group can serve several data sets
+    priority: FIRST  # before any run is measured, so that one worker group can serve several data sets
     localrule: True
     params:
         settings=lambda wildcards: asdict(PLAN.settings.datasets.source(wildcards.dataset.split("-")[0])),

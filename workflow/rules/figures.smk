@@ -22,6 +22,7 @@ for figure in PLAN.figures.values():
             ),
         log:
             f"logs/figures/{figure.name}.log",
+        priority: FIRST
         localrule: True
         params:
             figure=figure.name,

@@ -2,6 +2,7 @@
 import os
 import sys
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -17,6 +18,7 @@ from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.plan import load, overridden, requested
 from ddlbench.plan.catalogue import NAMES, PROBE_TRANSPORTS
 from ddlbench.plan.config_files import configuration
+from ddlbench.plan.order import FIRST, priorities
 from ddlbench.plan.request import OF_THE_PLAN
 from ddlbench.plan.settings import as_params
 from ddlbench.containers.base_image import PACKAGES
@@ -85,6 +87,12 @@ def manifests_of(figure):
 def tables_of(figure):
     """The tables that a figure is drawn from."""
     return [f"{RESULTS}/{table}" for table in figure.tables]
+
+
+@cache
+def order_of_measuring():
+    """The priority of each run, by its id."""
+    return priorities(PLAN)
 
 
 def gpus_for(run):
