@@ -6,6 +6,8 @@ Each function takes `workflow`, the object that Snakemake gives to a Snakefile. 
 from dataclasses import dataclass
 from typing import Any
 
+from snakemake.settings.enums import Quietness
+
 
 @dataclass(frozen=True)
 class Job:
@@ -59,6 +61,13 @@ def ignore_cores(workflow: Any) -> None:
     """
     workflow.resource_settings.cores = None
     workflow.global_resources["_cores"] = None
+
+
+def show_jobs_of_dry_run(workflow: Any) -> None:
+    """Have a dry run count the jobs, though `profiles/default` asks for fewer messages; else it would show nothing."""
+    settings = workflow.logger_manager.settings
+    if settings.dryrun and settings.quiet:
+        settings.quiet.discard(Quietness.PROGRESS)
 
 
 def make_again(workflow: Any, output: str) -> None:

@@ -107,6 +107,12 @@ def test_a_bare_snakemake_finds_its_profile(checkout):
     assert "Using workflow specific profile profiles/default" in answer.stderr
 
 
+def test_a_bare_dry_run_counts_the_jobs(checkout):
+    answer = snakemake(checkout, "--dry-run")
+    counted = dict(re.findall(r"^(\w+) +(\d+)$", answer.stdout + answer.stderr, re.MULTILINE))
+    assert {name: int(count) for name, count in counted.items() if name != "total"} == dry_run(checkout)
+
+
 def test_jobs_of_slurm_have_the_processors_of_their_nodes_however_few_this_machine_has(checkout):
     here = min(os.sched_getaffinity(0))
     answer = snakemake(

@@ -42,6 +42,8 @@ SCHEDULER = (
 )
 
 PLANNING = insides.plans_for_jobs(workflow)
+if PLANNING:
+    insides.show_jobs_of_dry_run(workflow)
 if PLANNING and SCHEDULER:
     insides.ignore_cores(workflow)
 
