@@ -55,6 +55,9 @@ POINT_FACTS: dict[str, Any] = {
     "grid": "made_up",
     "backend": "tbf+nfqueue",
     "host": "made-up CPU, 2 cores",
+    "epoch_images": 60000,
+    "epoch_steps": None,
+    "reported_epochs": 10,
 }
 
 

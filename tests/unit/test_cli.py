@@ -45,6 +45,13 @@ def test_trace_prints_the_tree(figure, capsys):
     assert "└── " in capsys.readouterr().out
 
 
+def test_trace_prints_a_figures_caption_as_plain_text(figure, capsys):
+    caption = figure.with_name(f"{figure.name.split('.')[0]}.caption.rst")
+    caption.write_text("**Time.** mlp, 10 \\* 2 workers.\n")
+    assert main(["trace", str(figure)]) == 0
+    assert capsys.readouterr().out.endswith("\n\nTime. mlp, 10 * 2 workers.\n")
+
+
 def test_verify_without_a_file_checks_all_results_from_anywhere_in_the_repository(
     figure, capsys, monkeypatch
 ):

@@ -8,7 +8,8 @@ from made_up_tables import figure, made_up_table
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.figures import draw, drawing, drawn_rows, theme
 from ddlbench.figures.axes import ticks
-from ddlbench.figures.caption import caption, why_missing
+from ddlbench.figures.captions.caption import caption
+from ddlbench.figures.captions.missing import why_missing
 from ddlbench.figures.chart import LABELS, line_chart, number
 from ddlbench.figures.rows import points
 from ddlbench.measurements.metrics import METRICS
@@ -273,11 +274,13 @@ def test_the_caption_says_how_it_was_measured_what_is_missing_and_what_the_paper
     text = caption(rows, batch_figure())
     for fact in (
         "11 of 12 points measured",
-        "emulated hosts and network",
-        "time dilation 1 (1, 2 workers), 2 (4 workers)",
+        "Emulated hosts and network",
+        "Time dilation 1 (1, 2 workers), 2 (4 workers)",
         "3 to 5 repetitions",
-        "extrapolated from 20 measured steps",
-        r"host: host\_1 \*odd\*",
+        "(20 steps a point)",
+        "extrapolated from these steps to 10 epochs of 60,000 images",
+        r"on host\_1 \*odd\*",
+        "1,437 handwritten digits of 8 x 8 pixels",
         "congestion control: cubic",
         "tbf+nfqueue",
         "In the paper: The paper shows something.",
@@ -304,7 +307,8 @@ def test_the_caption_says_where_workers_shared_a_gpu():
     assert "share a GPU" not in caption(points(table, batch_figure()), batch_figure())
     table["workers_per_gpu"] = table["workers"].map({1: 1, 2: 2, 4: 4})
     told = caption(points(table, batch_figure()), batch_figure())
-    assert "2 workers share a GPU (2 workers); 4 workers share a GPU (4 workers)" in told
+    assert "2 workers share a GPU (2 workers)." in told
+    assert "4 workers share a GPU (4 workers)." in told
 
 
 def test_what_does_not_fit_on_a_gpu_is_not_said_to_exceed_its_hosts_memory():

@@ -5,7 +5,8 @@ import pytest
 from made_up_tables import figure
 
 from ddlbench.figures import drawn_rows
-from ddlbench.figures.caption import how_measured, unequal_software
+from ddlbench.figures.captions.caption import how_measured
+from ddlbench.figures.captions.software import unequal_software
 from ddlbench.figures.runtimes import runtime_caption, runtime_table
 from ddlbench.figures.wang2019 import verdict
 from ddlbench.measurements import runtime_network
@@ -17,7 +18,7 @@ def epochs(docker: tuple, apptainer: tuple) -> pd.DataFrame:
     """Epoch times (median, low, high) of one worker in both runtimes."""
     columns = ["epoch_time_s", "epoch_time_s_low", "epoch_time_s_high"]
     rows = [
-        {"workers": 1, "runtime": runtime, **dict(zip(columns, times, strict=True))}
+        {"workers": 1, "devices": "gpu", "runtime": runtime, **dict(zip(columns, times, strict=True))}
         for runtime, times in (("docker", docker), ("apptainer", apptainer))
     ]
     return pd.DataFrame(rows)
@@ -42,6 +43,13 @@ def test_the_verdict_gives_the_measured_difference_with_its_interval():
     assert "1 worker: +10.0 % [-5.0, +21.6]" in said
 
 
+def test_what_cpus_do_is_no_verdict_on_a_claim_about_gpus():
+    said = verdict(epochs((103, 102.5, 103.5), (100, 99.5, 100.5)).assign(devices="cpu"))
+    assert "1 worker: +3.0 %" in said
+    assert "contradicts" not in said
+    assert "no verdict on the claim" in said
+
+
 def test_there_is_no_verdict_on_what_was_not_measured():
     assert "not measured in both" in verdict(epochs((None, None, None), (100, 99, 101)))
 
@@ -56,7 +64,7 @@ def test_runtimes_with_other_software_are_told_apart():
         }
     )
     assert unequal_software(rows) == [
-        "interpreters differ (torch): 3.11.7 (bare), 3.11.2 (docker, apptainer)"
+        "Interpreters differ (torch): 3.11.7 (bare), 3.11.2 (docker, apptainer)."
     ]
     assert unequal_software(rows.assign(python_version="3.11.2")) == []
 
@@ -75,7 +83,7 @@ def test_a_caption_says_which_engines_made_the_containers():
         }
     )
     drawn = figure("tiny2000_fig1", "runtime", "step_time_ms")
-    assert "containers by podman 4.3.1, apptainer 1.4.5;" in how_measured(rows, drawn)
+    assert "Containers by podman 4.3.1, apptainer 1.4.5." in how_measured(rows, drawn)
 
 
 def test_the_table_of_networks_has_what_was_measured_and_why_the_rest_is_missing():

@@ -74,7 +74,7 @@ def test_what_must_be_said_is_in_the_picture_and_in_the_caption(tmp_path):
     for file in (files[0], files[-1]):
         text = " ".join(file.read_text().split())
         for words in (
-            "emulated hosts and network",
+            "Emulated hosts and network",
             "1 (2 workers), 2 (4 workers)",
             "10 samples a",
             "0.4 %",

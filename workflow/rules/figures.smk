@@ -26,6 +26,7 @@ for figure in PLAN.figures.values():
         localrule: True
         params:
             figure=figure.name,
+            asked=sha256_json(asdict(figure)),
             code=code_for(f"figures {figure.study}").sha256,
         script:
             "../scripts/draw_figure.py"

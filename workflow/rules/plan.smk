@@ -15,6 +15,7 @@ import snakemake_insides as insides
 
 from ddlbench.code.purposes import code_for
 from ddlbench.errors import DdlbenchError, nearest
+from ddlbench.files import sha256_json
 from ddlbench.plan import load, overridden, requested
 from ddlbench.plan.catalogue import NAMES, PROBE_TRANSPORTS
 from ddlbench.plan.config_files import configuration

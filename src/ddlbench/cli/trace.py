@@ -1,7 +1,9 @@
-"""`ddlbench trace`: show what a result was made from."""
+"""`ddlbench trace`: show what a result was made from; of a figure its caption too."""
 
 import argparse
+import re
 import sys
+from pathlib import Path
 
 from ddlbench.cli.arguments import counted, existing_file
 
@@ -27,8 +29,25 @@ def _trace(arguments: argparse.Namespace) -> int:
 
     tree = trace(arguments.file)
     print(tree.text)
+    if text := caption_of(Path(arguments.file)):
+        print(f"\n{text}")
     if not tree.damaged:
         return 0
     files = counted(tree.damaged, "file")
     print(f"{files} marked as not what was recorded; to mend:  ddlbench verify --repair", file=sys.stderr)
     return 1
+
+
+def caption_of(file: Path) -> str:
+    """Read the caption of a figure.
+
+    Args:
+        file: the figure's picture or data.
+
+    Returns:
+        Plain text, without the marks of reStructuredText; empty if the file is no figure.
+    """
+    caption = file.with_name(f"{file.name.split('.')[0]}.caption.rst")
+    if not caption.is_file():
+        return ""
+    return re.sub(r"\\(.)", r"\1", caption.read_text(encoding="utf-8").replace("**", "")).strip()

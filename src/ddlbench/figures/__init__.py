@@ -117,7 +117,7 @@ def captioning(figure: "Figure") -> Callable[["pd.DataFrame", "Figure"], str]:
     Returns:
         A function from the rows that were drawn and the figure to reStructuredText.
     """
-    from ddlbench.figures.caption import caption
+    from ddlbench.figures.captions.caption import caption
     from ddlbench.figures.faults import fault_caption
     from ddlbench.figures.probe import message_caption
     from ddlbench.figures.runtimes import runtime_caption

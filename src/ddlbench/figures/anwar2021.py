@@ -7,7 +7,9 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
-from ddlbench.figures.caption import conditions, how_measured, why_missing
+from ddlbench.figures.captions.caption import how_measured
+from ddlbench.figures.captions.conditions import conditions
+from ddlbench.figures.captions.missing import why_missing
 from ddlbench.figures.chart import line_chart, number
 from ddlbench.figures.rows import points, refuse_overlap
 from ddlbench.figures.table import table_picture
@@ -70,7 +72,7 @@ def table4(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
         [-0.5, *(groups.max() + 0.5)],
         title=figure.title,
         note=f"{note} {conditions(rows, figure)}",
-        caption=how_measured(rows, figure),
+        caption=" ".join(how_measured(rows, figure)),
     )
 
 

@@ -10,7 +10,9 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, YAxis, keep, ticks, y_axis
-from ddlbench.figures.caption import conditions, how_measured, is_unresolved
+from ddlbench.figures.captions.caption import how_measured
+from ddlbench.figures.captions.conditions import conditions
+from ddlbench.figures.captions.estimates import is_unresolved
 from ddlbench.figures.gaps import ROW_SHARE, Gaps, band, gap_marks
 from ddlbench.plan.study import Figure
 
@@ -106,7 +108,7 @@ def line_chart(
         + _marks(drawn, size=2.2)
         + span.scale()
     )
-    note = "; overlapping marks set side by side" if any(nudge.values()) else ""
+    note = "Overlapping marks are set side by side." if any(nudge.values()) else ""
     return _finished(plot, rows, figure, y, span, axis, gaps, legend, note)
 
 
@@ -247,7 +249,7 @@ def _finished(
     title = (
         None if len(names) == 1 else legend or LABELS.get(figure.lines or "", "").removesuffix(" (number)")
     )
-    notes = wrapped(how_measured(rows, figure, y) + note, theme.NOTE_PT)
+    notes = wrapped(" ".join([*how_measured(rows, figure, y), note]), theme.NOTE_PT)
     subtitle = wrapped(conditions(rows, figure), theme.NOTE_PT + 0.5)
     columns, legend_rows = legend_shape(names, title or "")
     height = 3.1 + 0.13 * (notes.count("\n") + subtitle.count("\n")) + 0.12 * gaps.rows + 0.2 * legend_rows

@@ -6,7 +6,10 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
-from ddlbench.figures.caption import FABRICS, conditions
+from ddlbench.figures.captions.conditions import conditions
+from ddlbench.figures.captions.hosts import machine
+from ddlbench.figures.captions.images import images
+from ddlbench.figures.captions.paper import beside_the_paper
 from ddlbench.figures.table import table_picture
 from ddlbench.figures.words import escaped, listed, values_of
 from ddlbench.measurements.faults import HUNG, WENT_ON
@@ -88,15 +91,15 @@ def _conditions(table: pd.DataFrame, figure: Figure) -> str:
 
 
 def _how(table: pd.DataFrame) -> str:
-    """Emulated or real, dilation, repetitions, host."""
+    """Sentences: repetitions, images, host, dilation."""
     factors = listed(values_of(table, "dilation"))
     words = [
-        listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(table, "fabric")),
-        f"time dilation {factors}, of time-outs too" if factors else "nothing could be measured here",
-        "each outcome seen once",
-        f"host: {listed(values_of(table, 'host')) or 'unknown'}",
+        "Each outcome was seen once.",
+        *images(table, "test_accuracy_percent"),
+        machine(table),
+        f"Time dilation {factors}, of time-outs too." if factors else "Nothing could be measured here.",
     ]
-    return "; ".join(word for word in words if word)
+    return " ".join(words)
 
 
 def fault_caption(table: pd.DataFrame, figure: Figure) -> str:
@@ -112,7 +115,7 @@ def fault_caption(table: pd.DataFrame, figure: Figure) -> str:
     sentences = [
         f"**{escaped(figure.title)}.** {escaped(_meaning(table))} {escaped(_conditions(table, figure))}."
     ]
-    sentences += [f"Measured on {escaped(_how(table))}.", f"In the paper: {escaped(figure.caption)}"]
+    sentences += [escaped(_how(table)), *beside_the_paper(table, figure)]
     missing = table[table["status"] != "measured"].drop_duplicates(["framework", "strategy"])
     for row in missing.to_dict("records"):
         sentences.append(f"{escaped(row['framework'])} is missing: {escaped(str(row['reason']))}.")

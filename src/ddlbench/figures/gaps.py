@@ -9,7 +9,7 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, YAxis
-from ddlbench.figures.caption import why_missing
+from ddlbench.figures.captions.missing import why_missing
 from ddlbench.plan.study import Figure
 
 ROW_SHARE = 0.075  # height of a row of gap marks, as a share of the panel's data range

@@ -9,7 +9,8 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, keep, ticks, y_axis
-from ddlbench.figures.caption import FABRICS
+from ddlbench.figures.captions.hosts import machine
+from ddlbench.figures.captions.paper import beside_the_paper, of_what_is_shown
 from ddlbench.figures.chart import LABELS, wrapped
 from ddlbench.figures.words import escaped, listed, span_of, values_of
 from ddlbench.plan.study import Figure
@@ -72,7 +73,7 @@ def message_chart(rows: pd.DataFrame, figure: Figure, claim: str = "") -> p9.ggp
     linetypes = ["solid" if first["tool"][name] == OURS else (0, (4, 2)) for name in first.index]
     known = rows[rows[f"{y}_low"].notna() & rows[f"{y}_high"].notna()]
     subtitle = wrapped(" ".join(filter(None, (claim, _links_in_words(rows)))), theme.NOTE_PT + 0.5)
-    notes = wrapped("; ".join(how_probed(rows)), theme.NOTE_PT)
+    notes = wrapped(" ".join([*how_probed(rows), *of_what_is_shown(rows, figure)]), theme.NOTE_PT)
     names = list(first.index)
     plot = (
         p9.ggplot(rows, p9.aes("size_bytes", y))
@@ -130,28 +131,40 @@ def how_probed(rows: pd.DataFrame) -> list[str]:
         rows: from `messages`.
 
     Returns:
-        Phrases: emulated or real, dilation, transport, repetitions, which messages the emulation does not limit,
-        whether NetPIPE is missing, host.
+        Sentences: estimator, emulated or real, host, dilation and what it does to the time of software, transport,
+        which messages the emulation does not limit, whether NetPIPE is missing.
     """
     ours = rows[rows["tool"] == OURS]
     factors = values_of(rows, "dilation")
     words = [
-        listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(rows, "fabric")),
-        f"time dilation {listed(factors)}" + (", by which times are divided" if factors != [1] else ""),
-        f"transport {listed(values_of(rows, 'transport'))}",
-        f"median and 95 % interval of {span_of(ours['repetitions'])} repetitions",
+        f"Lines: the median of {span_of(ours['repetitions'])} repetitions; bands: 95 % intervals.",
+        f"Transport {listed(values_of(rows, 'transport'))}.",
+        machine(rows),
+        f"Time dilation {listed(factors)}"
+        + ("." if factors == [1] else ": links are that much slower, and times are divided by it."),
+        *_divided_software(ours),
     ]
     if outrunning := _outrunning_bytes(rows):
         words.append(
-            f"shaded: messages of up to {outrunning:,} bytes, some of which outrun the emulated link, as it lets "
-            "bursts pass; what is seen there is this machine rather than the network"
+            f"Shaded: messages of up to {outrunning:,} bytes, some of which outrun the emulated link, as it lets "
+            "bursts pass; what is seen there is this machine rather than the network."
         )
     if NETPIPE not in set(rows["tool"]):
         words.append(
-            "NetPIPE's own NPtcp did not run here (not installed or not asked for): its curve is missing"
+            "NetPIPE's own NPtcp did not run here (not installed or not asked for): its curve is missing."
         )
-    words.append(f"host: {listed(values_of(rows, 'host')) or 'unknown'}")
     return words
+
+
+def _divided_software(ours: pd.DataFrame) -> list[str]:
+    """Say how long the software of this machine takes for the smallest message: dilation divides that time too."""
+    smallest = ours[(ours["size_bytes"] == ours["size_bytes"].min()) & (ours["dilation"] > 1)]
+    software_us = smallest["dilation"] * (smallest["one_way_us"] - 1000 * smallest["latency_ms"])
+    if not (software_us > 0).any():
+        return []
+    taken = f"{software_us.max():.3g} µs for the smallest message at most"
+    instead = "instead, the links' latencies hold that of the networks' own software"
+    return [f"Dilation divides the time of this machine's software too, {taken}; {instead}."]
 
 
 def _outrunning_bytes(rows: pd.DataFrame) -> int:
@@ -173,10 +186,10 @@ def message_caption(rows: pd.DataFrame, figure: Figure, claim: str = "") -> str:
         reStructuredText.
     """
     sentences = [f"**{escaped(figure.title)}.** {escaped(_links_in_words(rows))}"]
-    sentences.append(f"Probed on {escaped('; '.join(how_probed(rows)))}.")
+    sentences += [escaped(words) for words in (*how_probed(rows), *of_what_is_shown(rows, figure))]
     if incomplete := values_of(rows[~rows["complete"].astype(bool)], "link"):
         sentences.append(f"Not complete: {escaped(listed(incomplete))}.")
-    sentences.append(f"In the paper: {escaped(figure.caption)} {escaped(claim)}".strip())
+    sentences += [*beside_the_paper(rows, figure), *([escaped(claim)] if claim else [])]
     return "\n".join(sentences) + "\n"
 
 

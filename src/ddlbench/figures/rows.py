@@ -8,7 +8,7 @@ import pandas as pd
 from pandas.api.types import is_list_like, is_numeric_dtype
 
 from ddlbench.errors import ConfigError, nearest
-from ddlbench.figures.caption import LINK_COLUMNS
+from ddlbench.figures.captions.conditions import LINK_COLUMNS
 from ddlbench.measurements.metrics import METRICS
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.plan.study import Figure

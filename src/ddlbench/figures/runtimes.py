@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
+from ddlbench.figures.captions.paper import beside_the_paper
 from ddlbench.figures.chart import number
 from ddlbench.figures.table import table_picture
 from ddlbench.figures.words import escaped, listed, span_of, values_of
@@ -80,7 +81,7 @@ def _cell(row: Mapping[Any, Any] | None, quantity: str) -> dict[str, str]:
 def _how(table: pd.DataFrame) -> str:
     measured = table[table["status"] == "measured"]
     words = [
-        f"median of {span_of(measured['repetitions'])} rounds, each with processes or containers of its own"
+        f"Median of {span_of(measured['repetitions'])} rounds, each with processes or containers of its own"
     ]
     missing = table[table["status"] != "measured"]
     for reason, rows in missing.groupby("reason", sort=False):
@@ -104,5 +105,6 @@ def runtime_caption(rows: pd.DataFrame, figure: Figure) -> str:
     """
     return (
         f"**{escaped(figure.title)}.** {escaped(_MEANING)}\n{escaped(_how(rows))}.\n"
-        f"In the paper: {escaped(figure.caption)}\n"
+        + "\n".join(beside_the_paper(rows, figure))
+        + "\n"
     )

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
+from ddlbench.figures.captions.paper import beside_the_paper
 from ddlbench.figures.table import table_picture
 from ddlbench.figures.words import escaped, listed, values_of
 from ddlbench.plan.study import Figure
@@ -107,8 +108,10 @@ def caption3_1(rows: pd.DataFrame, figure: Figure) -> str:
     Returns:
         reStructuredText.
     """
-    text = f"{NOTE} The numbers here are {how_counted(rows)}. In the paper: {figure.caption}"
-    return f"**{escaped(figure.title)}.** {escaped(text)}\n"
+    text = f"{NOTE} The numbers here are {how_counted(rows)}."
+    return (
+        "\n".join([f"**{escaped(figure.title)}.** {escaped(text)}", *beside_the_paper(rows, figure)]) + "\n"
+    )
 
 
 FIGURES: dict[str, Callable[[pd.DataFrame, Figure], p9.ggplot]] = {"shi2019_table3_1": table3_1}

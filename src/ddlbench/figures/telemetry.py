@@ -10,7 +10,11 @@ from mizani.breaks import breaks_extended
 from ddlbench.errors import ConfigError
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, YAxis, keep, ticks
-from ddlbench.figures.caption import FABRICS, conditions, dilations, why_missing
+from ddlbench.figures.captions.conditions import conditions
+from ddlbench.figures.captions.hosts import cores, machine
+from ddlbench.figures.captions.images import images
+from ddlbench.figures.captions.missing import why_missing
+from ddlbench.figures.captions.paper import beside_the_paper, of_what_is_shown
 from ddlbench.figures.chart import LABELS, legend_shape, wrapped
 from ddlbench.figures.rows import matching
 from ddlbench.figures.words import escaped, listed, values_of
@@ -92,7 +96,7 @@ def activity_chart(rows: pd.DataFrame, figure: Figure) -> p9.ggplot:
     names = list(rows["series"].cat.categories)
     columns, legend_rows = legend_shape(names, "")
     subtitle = wrapped(conditions(rows, figure), theme.NOTE_PT + 0.5)
-    notes = wrapped("; ".join(how_sampled(rows)), theme.NOTE_PT)
+    notes = wrapped(" ".join(how_sampled(rows, figure)), theme.NOTE_PT)
     between = p9.geom_vline(
         xintercept=list(stretches["begins_s"])[1:], color=theme.NOTE, size=0.5, linetype="dotted"
     )
@@ -151,27 +155,28 @@ def _lines(drawn: pd.DataFrame, names: list[str], columns: int) -> list[Any]:
     return [*layers, *scales.values(), guides]
 
 
-def how_sampled(rows: pd.DataFrame) -> list[str]:
+def how_sampled(rows: pd.DataFrame, figure: Figure) -> list[str]:
     """Describe how telemetry was recorded.
 
     Args:
         rows: from `activity`.
+        figure: from the study's file.
 
     Returns:
-        Phrases: emulated or real, dilation, repetition, sampling, its cost, host.
+        Sentences: repetition, sampling and its cost, images, host, dilation.
     """
     seen = rows[rows["time_s"].notna()]
     if seen.empty:
-        return ["nothing could be shown here"]
-    dilated = (seen["dilation"] != 1).any()
+        return ["Nothing could be shown here."]
     busy = seen["sampler_core_percent"].max()
     last = listed(number + 1 for number in values_of(seen, "repetition"))
     return [
-        listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(seen, "fabric")),
-        f"time dilation {dilations(seen)}" + (", by which times are divided" if dilated else ""),
-        f"the last repetition (number {last}), timed steps: {listed(values_of(seen, 'steps'))}",
-        f"{listed(values_of(seen, 'hertz'))} samples a second, by a process that took {busy:.2g} % of a core",
-        f"host: {listed(values_of(seen, 'host')) or 'unknown'}",
+        f"Of the last repetition (number {last}), timed steps: {listed(values_of(seen, 'steps'))}.",
+        f"{listed(values_of(seen, 'hertz'))} samples a second, by a process that took {busy:.2g} % of a core.",
+        *of_what_is_shown(seen, figure),
+        *images(seen, figure.y),
+        machine(seen),
+        *cores(seen),
     ]
 
 
@@ -186,12 +191,12 @@ def activity_caption(rows: pd.DataFrame, figure: Figure) -> str:
         reStructuredText.
     """
     sentences = [f"**{escaped(figure.title)}.** {escaped(conditions(rows, figure))}."]
-    sentences.append(f"Recorded on {escaped('; '.join(how_sampled(rows)))}.")
+    sentences += map(escaped, how_sampled(rows, figure))
     sentences += [
         f"Not shown: {_workers(row['workers'])} ({escaped(_why(row))})."
         for row in rows[rows[figure.y].isna()].drop_duplicates("point_id").to_dict("records")
     ]
-    sentences.append(f"In the paper: {escaped(figure.caption)}")
+    sentences += beside_the_paper(rows, figure)
     return "\n".join(sentences) + "\n"
 
 

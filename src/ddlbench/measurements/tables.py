@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 SIGNIFICANT_DIGITS = 6
 
+# Column -> key of a grid's `report`: what epoch_time_s and training_time_s are extrapolated to.
+REPORTED = {"epoch_images": "epoch_images", "epoch_steps": "epoch_steps", "reported_epochs": "epochs"}
+
 Row = dict[str, Any]
 
 
@@ -35,9 +38,10 @@ def aggregate(
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
         repetitions), launches (worker groups that they were in), dilation, waited_percent (the largest share of its
         time that a worker could run and did not), host_memory_gb (that each host really had), backend, host,
-        container_engine, python_version, packages_sha256, resolved (whether the interval of the step time is as narrow
-        as asked for; empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each
-        m of METRICS. Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few
+        epoch_images, epoch_steps and reported_epochs (to which times are extrapolated), container_engine,
+        python_version, packages_sha256, resolved (whether the interval of the step time is as narrow as asked for;
+        empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS.
+        Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few
         repetitions. A point that could not be measured has a row with its status, its reason and empty metrics.
 
     Raises:
@@ -130,6 +134,7 @@ def _rows(
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
             "host": manifest.get("host"),
+            **{column: report.get(key) for column, key in REPORTED.items()},
             **_software(records),
             **_metrics(parts, report, rule),
         }

@@ -45,6 +45,9 @@ def _section(rules: Schemas, schema: Schema) -> str:
 def _rows(rules: Schemas, schema: Schema, prefix: str) -> Iterator[str]:
     for key, given in schema.get("properties", {}).items():
         yield from _key(rules, given, prefix + key)
+    entries = schema.get("items")
+    if entries and "unevaluatedProperties" not in entries:  # the keys of a grid are described where it is
+        yield from _rows(rules, rules.resolved(entries), prefix)
     if isinstance(anything := schema.get("additionalProperties"), dict):
         yield from _key(rules, anything, f"{prefix}<name>")
 

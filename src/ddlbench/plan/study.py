@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from ddlbench.plan.point import Point
 from ddlbench.plan.run import Run
@@ -89,6 +89,38 @@ class Fault:
         return f"faults/{self.id}.csv"
 
 
+def as_tuples(where: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Write the value or values of each key of a condition as a tuple.
+
+    Args:
+        where: key -> value or list of values, as in a study's file.
+
+    Returns:
+        key -> values.
+    """
+    return {key: tuple(value) if isinstance(value, list) else (value,) for key, value in where.items()}
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """One way in which figures differ from the paper's, in a sentence for their captions.
+
+    Attributes:
+        text: the sentence.
+        where: column -> values; it is said if a point that was measured has one of the values of each.
+        shows: columns; it is said only by figures that show one of them. Empty: by all.
+    """
+
+    text: str
+    where: Mapping[str, tuple[Any, ...]]
+    shows: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Make it from an entry of a study's file."""
+        return cls(given["text"], as_tuples(given.get("where", {})), tuple(given.get("shows", ())))
+
+
 @dataclass(frozen=True)
 class Figure:
     """A figure or table; its name is the target that makes it."""
@@ -114,6 +146,7 @@ class Figure:
     published: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict
     )  # model -> the numbers in the paper
+    deviations: tuple[Deviation, ...] = ()  # those of its study
 
     @property
     def tables(self) -> tuple[str, ...]:

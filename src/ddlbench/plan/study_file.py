@@ -12,7 +12,7 @@ from ddlbench.plan.probe import dilation_of
 from ddlbench.plan.run import runs_from
 from ddlbench.plan.schema import Known, Path_, Problem, Schemas, block
 from ddlbench.plan.sites import Sites
-from ddlbench.plan.study import Fault, Figure, Grid, Hosts, Link, PointToPoint, Study
+from ddlbench.plan.study import Deviation, Fault, Figure, Grid, Hosts, Link, PointToPoint, Study, as_tuples
 
 PROBED = "tcp"  # the transport of a figure's probes
 
@@ -85,9 +85,14 @@ class StudyFile:
         self.key, self.file, self.scale, self.source = key, f"config/studies/{key}.yaml", scale, source
         self.data: Mapping[str, Any] = data if isinstance(data, dict) else {}
         own = {kind: [str(name) for name in block(data, kind)] for kind in ("grids", "faults")}
-        known = {**names, **own, "point keys": POINT_KEYS}
-        self.problems = rules.problems("study", data, self.file, known)
         definitions = rules.documents["study"]["$defs"]
+        axes = [definitions["figure"]["properties"][axis]["enum"] for axis in ("x", "y", "lines")]
+        columns = {
+            "point keys": POINT_KEYS,
+            "columns of points": (*POINT_KEYS, "batch_per_worker"),
+            "shown columns": tuple(dict.fromkeys(name for names_ in axes for name in names_ if name)),
+        }
+        self.problems = rules.problems("study", data, self.file, {**names, **own, **columns})
         self.axes_schema = {name: definitions[name] for name in definitions["axes"]["properties"]}
 
     def study(
@@ -224,7 +229,6 @@ class StudyFile:
             return None
         shown = given.get("links", ())
         factor = float(given.get("dilation", 0)) or dilation_of((links[link] for link in shown), shaped_mbit)
-        where = {key: tuple(v) if isinstance(v, list) else (v,) for key, v in given.get("where", {}).items()}
         figure = Figure(
             name=name,
             study=self.key,
@@ -235,7 +239,7 @@ class StudyFile:
             y=given["y"],
             lines=given.get("lines"),
             columns=tuple(given.get("columns", ())),
-            where=where,
+            where=as_tuples(given.get("where", {})),
             x_scale=given.get("x_scale", "linear"),
             y_scale=given.get("y_scale", "linear"),
             category=given["category"],
@@ -245,6 +249,7 @@ class StudyFile:
             faults=tuple(each for fault in given.get("faults", ()) for each in faults[fault]),
             image_shape=given.get("image_shape"),
             published=given.get("published", {}),
+            deviations=tuple(map(Deviation.of, self.data.get("deviations", ()))),
         )
         path = ("figures", name)
         if not name.startswith(f"{self.key}_"):

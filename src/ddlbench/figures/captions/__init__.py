@@ -1,0 +1,1 @@
+"""The texts beside a figure, in short sentences, each fact once."""

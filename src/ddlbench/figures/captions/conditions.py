@@ -1,0 +1,110 @@
+"""What the points of a figure share, in words: model, batch, workers, link, framework, host."""
+
+from typing import Any
+
+import pandas as pd
+
+from ddlbench.figures.words import listed, values_of
+from ddlbench.plan.study import Figure
+
+LINK_COLUMNS = ("bandwidth_mbit", "latency_ms", "loss_percent")
+
+# Column -> text of a value, in the order in which they are said. The data set has a sentence of its own.
+CONDITIONS = {
+    "model": "{}",
+    "batch_size": "batch {:.10g}",
+    "batch_per_worker": "batch {:.10g} a worker",
+    "workers": "{:g} workers",
+    "bandwidth_mbit": "{:g} Mbit/s",
+    "latency_ms": "{:g} ms one way",
+    "loss_percent": "{:g} % loss",
+    "sites": "{}",
+    "epochs": "{:g} epochs",
+    "steps_per_epoch": "{:g} steps an epoch",
+    "framework": "{}",
+    "strategy": "{}",
+    "runtime": "{}",
+    "devices": "{}",
+}
+WORDS = {
+    "cpu": "CPU",
+    "gpu": "GPU",
+    "bare": "no container",
+    "torch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "horovod_torch": "Horovod with PyTorch",
+    "horovod_tensorflow": "Horovod with TensorFlow",
+    "mxnet": "MXNet",
+    "ring_allreduce": "ring all-reduce",
+    "parameter_server_sync": "synchronous parameter server",
+    "parameter_server_async": "asynchronous parameter server",
+}
+FABRICS = {
+    "emulated": "emulated hosts and network",
+    "loopback": "real host, loopback network",
+    "ethernet": "real hosts, Ethernet",
+    "infiniband": "real hosts, InfiniBand",
+}
+
+
+def conditions(rows: pd.DataFrame, figure: Figure) -> str:
+    """List the conditions that all points share and the figure does not show elsewhere.
+
+    Args:
+        rows: the points that are drawn.
+        figure: from the study's file; its x, lines and columns show the others.
+
+    Returns:
+        One line of text: `mlp, batch 128, 2 workers, 400 Mbit/s, ...`.
+    """
+    shown = {figure.x, *figure.columns}
+    if figure.lines and len(values_of(rows, figure.lines)) != 1:  # a single line has no legend
+        shown.add(figure.lines)
+    if "link" in shown:
+        shown.update((*LINK_COLUMNS, "sites"))
+    common = {column: values[0] for column in CONDITIONS if len(values := values_of(rows, column)) == 1}
+    if common.get("epochs") == 0:  # nothing was trained, only timed
+        del common["epochs"]
+    if "batch_size" in common:
+        common.pop("batch_per_worker", None)
+    words = [_worded(CONDITIONS[column], value) for column, value in common.items() if column not in shown]
+    return ", ".join([*words, *_hosts(rows)])
+
+
+def fabrics(rows: pd.DataFrame) -> str:
+    """Say whether hosts and network are emulated or real.
+
+    Args:
+        rows: points that were measured.
+
+    Returns:
+        `emulated hosts and network`.
+    """
+    return listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(rows, "fabric"))
+
+
+def _hosts(rows: pd.DataFrame) -> list[str]:
+    """What a host has, if it is the same for all points."""
+    if not {"vcpus", "memory_gb"} <= set(rows):
+        return []
+    hosts = rows[["vcpus", "memory_gb"]].drop_duplicates()
+    if len(hosts) != 1:
+        return []
+    vcpus, studied_gb = hosts.iloc[0]
+    return [f"{vcpus:g} vCPU{'s' * (vcpus != 1)} and {_memory(rows, studied_gb)} a host"]
+
+
+def _memory(rows: pd.DataFrame, studied_gb: float) -> str:
+    """The memory of a host: as the study has it, or what it really had beside that."""
+    had = [gb for gb in values_of(rows, "host_memory_gb") if gb < studied_gb]
+    real = f"{min(had):g}" if len(had) == 1 else f"{min(had):g} to {max(had):g}" if had else ""
+    return f"{real} GB (the study: {studied_gb:g} GB)" if had else f"{studied_gb:g} GB"
+
+
+def _worded(text: str, value: Any) -> str:
+    """A value of a condition in words."""
+    if value == 1 and text in ("{:g} workers", "{:g} epochs"):
+        text = text[:-1]
+    elif value == 1:
+        text = text.replace(" steps ", " step ")
+    return WORDS.get(value) or text.format(value).replace("_", " ")

@@ -1,0 +1,79 @@
+"""What a mark and its bar are: estimator, repetitions, launches, steps, and what times are extrapolated to."""
+
+import pandas as pd
+
+from ddlbench.figures.words import counted, listed, span_of, values_of
+from ddlbench.measurements.metrics import METRICS, OfRepetition
+
+_BOUNDS = {"interval": "95 % intervals", "range": "the range of fewer than five"}
+OF_EPOCH = ("epoch_time_s",)
+OF_TRAINING = ("training_time_s", "training_time_ms")
+
+
+def estimated(measured: pd.DataFrame, y: str) -> list[str]:
+    """Say what a mark is, what its bar is, and what a faint one means.
+
+    Args:
+        measured: points that were measured.
+        y: the column that is shown.
+
+    Returns:
+        Sentences, with the number of repetitions, launches and timed steps of a point.
+    """
+    is_median = isinstance(METRICS.get(y), OfRepetition)
+    mark = "the median of" if is_median else "total time divided by total steps, over"
+    parts = [f"Marks: {mark} {span_of(measured['repetitions'])} repetitions"]
+    if len(launches := measured["launches"].dropna() if "launches" in measured else ()):
+        parts.append(f"in {span_of(launches)} launch{'es' * bool(launches.max() > 1)}")
+    if "steps" in measured:
+        parts.append(f"({span_of(measured['steps'])} steps a point)")
+    kinds = set(values_of(measured, "bounds"))
+    bars = " or ".join(words for kind, words in _BOUNDS.items() if kind in kinds)
+    told = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
+    if unresolved := int(is_unresolved(measured).sum()):
+        told.append(
+            f"Faint: unresolved ({counted(unresolved, 'point')}), with an interval wider than asked for or too few "
+            "repetitions for one."
+        )
+    return told
+
+
+def is_unresolved(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Which points have a wider interval than was asked for; those of which nothing is known have not.
+
+    Args:
+        rows: of a table, or points that are drawn.
+
+    Returns:
+        One value for each row.
+    """
+    if "resolved" not in rows:
+        return pd.Series(False, index=rows.index)
+    return (
+        rows["resolved"]
+        .map(lambda value: value is not None and not pd.isna(value) and not value)
+        .astype(bool)
+    )
+
+
+def extrapolated(measured: pd.DataFrame, y: str) -> list[str]:
+    """Say what times are extrapolated to, if they are.
+
+    Args:
+        measured: points that were measured, with the columns epoch_images, epoch_steps and reported_epochs.
+        y: the column that is shown.
+
+    Returns:
+        `Times are extrapolated from these steps to 10 epochs of 60,000 images.`; empty for what is no such time.
+    """
+    if y not in (*OF_EPOCH, *OF_TRAINING):
+        return []
+    sizes = [
+        f"{count:,.10g} {noun}"
+        for column, noun in (("epoch_steps", "steps"), ("epoch_images", "images"))
+        for count in values_of(measured, column)
+    ]
+    epochs = values_of(measured, "reported_epochs") if y in OF_TRAINING else [1]
+    what = "an epoch" if epochs == [1] else f"{listed(epochs)} epochs" if epochs else "a training"
+    size = f" of {' or '.join(sizes)}" if sizes else ""
+    return [f"Times are extrapolated from these steps to {what}{size}."]

@@ -1,0 +1,127 @@
+"""How the hosts of a figure came about: their cores, time dilation, GPUs, and the error of the emulation."""
+
+import pandas as pd
+
+from ddlbench.figures.captions.conditions import fabrics
+from ddlbench.figures.words import listed, values_of
+
+_MOST_WAITED_PERCENT = 5  # what threads of one host wait for each other
+
+
+def hosts(measured: pd.DataFrame) -> list[str]:
+    """Describe the hosts, the machine that they were on, and what that does to times.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        Sentences.
+    """
+    return [
+        machine(measured),
+        *cores(measured),
+        *emulation_error(measured),
+        *waited(measured),
+        *shared_gpus(measured),
+    ]
+
+
+def machine(measured: pd.DataFrame) -> str:
+    """Say whether hosts and network are emulated or real, and on what.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        `Emulated hosts and network, on AMD EPYC, 2 cores, 25 GB.`
+    """
+    what = fabrics(measured)
+    return f"{what[:1].upper()}{what[1:]}, on {listed(values_of(measured, 'host')) or 'an unknown machine'}."
+
+
+def cores(measured: pd.DataFrame) -> list[str]:
+    """Describe how the vCPUs of emulated hosts were made.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        Sentences: the time dilation and what it means, and how a host of several vCPUs was made of one core.
+    """
+    if (measured["dilation"] == 1).all():
+        own = "each host has its cores to itself"
+        return [f"Time dilation 1: {own}." if _is_emulated(measured) else "Time dilation 1."]
+    what = (
+        f"Time dilation {dilations(measured)}: a host has a core or a share of one, its link is slower by that factor, "
+        "and times are divided by it."
+    )
+    vcpus = [count for count in values_of(measured, "vcpus") if count > 1]
+    if not vcpus or not _is_emulated(measured):
+        return [what]
+    return [what, f"{listed(vcpus)} vCPUs are made of one core that counts as {listed(vcpus)} times as fast."]
+
+
+def emulation_error(measured: pd.DataFrame) -> list[str]:
+    """Say what the emulation itself may add to a time, which no repetition shows.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        Sentences; none if nothing is emulated.
+    """
+    return (
+        ["Bars do not hold the emulation's own error (docs/accuracy.md)."] if _is_emulated(measured) else []
+    )
+
+
+def waited(measured: pd.DataFrame) -> list[str]:
+    """Say how long workers waited for cores that were theirs alone, if that may have changed a time.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        `Workers waited up to 12 % of their time for their own cores.`, where hosts share no core; empty below 5 %.
+    """
+    if "waited_percent" not in measured:
+        return []
+    alone = measured[(measured["dilation"] == 1) & (measured["waited_percent"] >= _MOST_WAITED_PERCENT)]
+    most = alone["waited_percent"].max()
+    return [f"Workers waited up to {most:.0f} % of their time for their own cores."] if len(alone) else []
+
+
+def shared_gpus(measured: pd.DataFrame) -> list[str]:
+    """Describe how many workers shared a GPU.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        Sentences such as `2 workers share a GPU (2, 4 workers).`; empty if no GPU was shared.
+    """
+    counts = [count for count in values_of(measured, "workers_per_gpu") if count > 1]
+    of = {count: values_of(measured[measured["workers_per_gpu"] == count], "workers") for count in counts}
+    return [f"{count:g} workers share a GPU ({listed(workers)} workers)." for count, workers in of.items()]
+
+
+def dilations(measured: pd.DataFrame) -> str:
+    """List the factors of time dilation.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        `1`, or `1 (1, 2 workers), 2 (3, 4 workers)` if the factors differ.
+    """
+    factors = {
+        k: values_of(measured[measured["dilation"] == k], "workers") for k in values_of(measured, "dilation")
+    }
+    if len(factors) == 1:
+        return listed(factors)
+    noun = {k: "worker" if workers == [1] else "workers" for k, workers in factors.items()}
+    return ", ".join(f"{k:g} ({listed(workers)} {noun[k]})" for k, workers in factors.items())
+
+
+def _is_emulated(measured: pd.DataFrame) -> bool:
+    return "emulated" in values_of(measured, "fabric")

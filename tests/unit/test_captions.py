@@ -1,0 +1,93 @@
+"""What captions tell, on made-up tables: images, hosts, extrapolation, what differs from the paper."""
+
+import pytest
+from made_up_tables import figure, made_up_table
+
+from ddlbench.figures.captions.caption import caption, how_measured
+from ddlbench.figures.captions.images import images
+from ddlbench.figures.rows import points
+from ddlbench.plan.study import Deviation
+
+OF_DIGITS = Deviation("The paper trains on other images.", {"dataset": ("digits",)}, ())
+OF_TIMES = Deviation("The paper gives no number of epochs.", {}, ("training_time_s",))
+
+
+def said(y: str = "training_time_s", *, deviations=(), **same) -> tuple[str, str]:
+    """The sentences in the picture, and the report's caption, of a figure by batch size."""
+    epochs = same.pop("epochs", 0)
+    shown = figure("made_fig1", "batch_size", y, lines="workers", deviations=deviations)
+    axes = {"batch_size": same.pop("batch_size", [64, 128]), "workers": [1, 2, 4]}
+    rows = points(made_up_table(axes, epochs=epochs, **same), shown)
+    return " ".join(how_measured(rows, shown)), caption(rows, shown)
+
+
+def test_a_deviation_is_said_where_a_point_has_its_values_and_nowhere_else():
+    assert "Differences from the paper: The paper trains on other images." in said(deviations=(OF_DIGITS,))[1]
+    _, of_mnist = said(deviations=(OF_DIGITS,), dataset="mnist")
+    assert "Differences" not in of_mnist
+
+
+def test_a_deviation_of_what_is_shown_stands_in_the_picture_and_once_in_the_caption():
+    picture, whole = said(deviations=(OF_DIGITS, OF_TIMES))
+    assert OF_TIMES.text in picture
+    assert OF_DIGITS.text not in picture
+    assert whole.count(OF_TIMES.text) == 1
+    assert OF_TIMES.text not in said("step_time_ms", deviations=(OF_TIMES,))[1]
+
+
+def test_a_batch_of_each_worker_can_be_a_condition():
+    of_two = Deviation("The paper has larger batches.", {"batch_per_worker": (32,)}, ())
+    assert of_two.text in said(deviations=(of_two,))[1]
+    assert of_two.text not in said(deviations=(of_two,), batch_size=[512])[1]
+
+
+@pytest.mark.parametrize(
+    ("y", "facts", "told"),
+    [
+        ("training_time_s", {}, "to 10 epochs of 60,000 images."),
+        ("epoch_time_s", {}, "to an epoch of 60,000 images."),
+        ("epoch_time_s", {"epoch_images": None, "epoch_steps": 1563}, "to an epoch of 1,563 steps."),
+    ],
+)
+def test_the_picture_says_what_times_are_extrapolated_to(y, facts, told):
+    assert f"extrapolated from these steps {told}" in said(y, **facts)[0]
+
+
+def test_a_time_of_a_step_is_not_called_extrapolated():
+    assert "extrapolated" not in said("step_time_ms")[1]
+
+
+def test_a_mark_is_explained_by_its_estimator():
+    assert "total time divided by total steps" in said()[0]
+    assert "the median of" in said("test_accuracy_percent", epochs=2)[0]
+
+
+def test_vcpus_that_are_one_core_counted_several_times_are_said_to_be():
+    assert "4 vCPUs are made of one core that counts as 4 times as fast." in said(vcpus=4)[0]
+    assert "made of one core" not in said(vcpus=1)[0]
+
+
+def test_the_memory_that_hosts_really_had_stands_beside_the_studys():
+    assert "1 vCPU and 2.5 GB (the study: 4 GB) a host" in said(host_memory_gb=2.5)[1]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "shape", "words"),
+    [
+        ("digits", "28x28x1", "1,437 handwritten digits of 8 x 8 pixels (scikit-learn), enlarged to 28 x 28"),
+        ("mnist", "28x28x1", "60,000 handwritten digits of 28 x 28 pixels (MNIST)"),
+        ("cifar10", "224x224x3", "50,000 colour images of 32 x 32 pixels (CIFAR-10), enlarged to 224 x 224"),
+        ("synthetic", "32x32x3", "made-up images of 32 x 32 pixels in colour, for timing only"),
+    ],
+)
+def test_images_are_described_in_words(dataset, shape, words):
+    table = made_up_table({"workers": [1, 2]}, dataset=dataset, image_shape=shape)
+    assert images(table, "step_time_ms") == [f"Data: {words}."]
+
+
+def test_a_trained_batch_that_holds_images_twice_is_owned_up_to():
+    table = made_up_table({"batch_size": [64, 2048]}, epochs=1)
+    told = " ".join(images(table, "test_loss"))
+    assert "tested on 360 others" in told
+    assert "A batch of 2,048 holds some of them twice or more." in told
+    assert "twice" not in " ".join(images(made_up_table({"batch_size": [64, 2048]}), "step_time_ms"))
