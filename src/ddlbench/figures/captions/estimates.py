@@ -23,7 +23,7 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
     is_median = isinstance(METRICS.get(y), OfRepetition)
     mark = "the median of" if is_median else "total time divided by total steps, over"
     parts = [f"Marks: {mark} {span_of(measured['repetitions'])} repetitions"]
-    if len(launches := measured["launches"].dropna() if "launches" in measured else ()):
+    if "launches" in measured and len(launches := measured["launches"].dropna()):
         parts.append(f"in {span_of(launches)} launch{'es' * bool(launches.max() > 1)}")
     if "steps" in measured:
         parts.append(f"({span_of(measured['steps'])} steps a point)")

@@ -82,13 +82,16 @@ def waited(measured: pd.DataFrame) -> list[str]:
         measured: points that were measured.
 
     Returns:
-        `Workers waited up to 12 % of their time for their own cores.`, where hosts share no core; empty below 5 %.
+        `Workers waited up to 12 % of their time for their own cores; times may be too long.`, where hosts share no
+        core; empty below 5 %.
     """
     if "waited_percent" not in measured:
         return []
     alone = measured[(measured["dilation"] == 1) & (measured["waited_percent"] >= _MOST_WAITED_PERCENT)]
+    if alone.empty:
+        return []
     most = alone["waited_percent"].max()
-    return [f"Workers waited up to {most:.0f} % of their time for their own cores."] if len(alone) else []
+    return [f"Workers waited up to {most:.0f} % of their time for their own cores; times may be too long."]
 
 
 def shared_gpus(measured: pd.DataFrame) -> list[str]:
