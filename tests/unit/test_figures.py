@@ -113,7 +113,7 @@ def test_a_line_does_not_bridge_a_gap(batch_table):
 def test_a_figure_of_which_nothing_could_be_measured_says_so():
     table = made_up_table({"batch_size": [32, 64], "workers": [1, 2]}, fits_gb=0.0)
     plot = line_chart(points(table, batch_figure()), batch_figure())
-    assert "nothing could be measured" in plot.labels.caption
+    assert "Nothing could be measured" in plot.labels.caption
     assert len(layers(plot, "point")[-1]) == 4
     theme.render(plot)
 
@@ -278,7 +278,7 @@ def test_the_caption_says_how_it_was_measured_what_is_missing_and_what_the_paper
         "Time dilation 1 (1, 2 workers), 2 (4 workers)",
         "3 to 5 repetitions",
         "(20 steps a point)",
-        "extrapolated from these steps to 10 epochs of 60,000 images",
+        "extrapolated from these steps to an epoch of 60,000 images",
         r"on host\_1 \*odd\*",
         "1,437 handwritten digits of 8 x 8 pixels",
         "congestion control: cubic",

@@ -104,7 +104,7 @@ def verdict(rows: pd.DataFrame) -> str:
     on_gpus = set(rows["devices"]) == {"gpu"}
     sentences = [
         f"Claimed, on GPUs: Singularity (now Apptainer) is about {CLAIMED_PERCENT} % faster than Docker.",
-        *(_compared(same, int(workers), on_gpus) for workers, same in rows.groupby("workers")),
+        *(_compared(rows[rows["workers"] == each], each, on_gpus) for each in sorted(set(rows["workers"]))),
     ]
     if not on_gpus:
         sentences.append("On CPUs this is no verdict on the claim.")

@@ -117,7 +117,14 @@ class Deviation:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """Make it from an entry of a study's file."""
+        """Make it from an entry of a study's file.
+
+        Args:
+            given: the entry, checked before.
+
+        Returns:
+            The deviation.
+        """
         return cls(given["text"], as_tuples(given.get("where", {})), tuple(given.get("shows", ())))
 
 
