@@ -321,4 +321,4 @@ def test_lines_that_two_things_tell_apart_are_named_as_in_the_legend_where_they_
     table = made_up_table({"batch_size": [192, 1280], "workers": [1, 2], "devices": ["cpu", "gpu"]})
     table.loc[table["devices"] == "gpu", ["status", "reason"]] = ["not_available", "no GPU here"]
     (words,) = layers(line_chart(points(table, batch_figure()), batch_figure()), "text")
-    assert list(words["words"]) == ["1, gpu; 2, gpu: no GPU here"]
+    assert list(words["words"]) == ["1, GPU; 2, GPU: no GPU here"]

@@ -9,6 +9,7 @@ from pandas.api.types import is_list_like, is_numeric_dtype
 
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.figures.captions.conditions import LINK_COLUMNS
+from ddlbench.figures.words import NAMES
 from ddlbench.measurements.metrics import METRICS
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.plan.study import Figure
@@ -191,7 +192,7 @@ def _series(rows: pd.DataFrame, figure: Figure) -> pd.Categorical:
     columns = [column for column in columns if column != figure.x]
     keys = [
         tuple(
-            f"{value:g}" if isinstance(value, int | float) else str(value).replace("_", " ")
+            f"{value:g}" if isinstance(value, int | float) else NAMES.get(value, str(value).replace("_", " "))
             for value in values
         )
         for values in rows[columns].itertuples(index=False)

@@ -6,6 +6,21 @@ from typing import Any
 
 import pandas as pd
 
+# Of what has another name in the configuration.
+NAMES = {
+    "cpu": "CPU",
+    "gpu": "GPU",
+    "bare": "no container",
+    "torch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "horovod_torch": "Horovod with PyTorch",
+    "horovod_tensorflow": "Horovod with TensorFlow",
+    "mxnet": "MXNet",
+    "ring_allreduce": "ring all-reduce",
+    "parameter_server_sync": "synchronous parameter server",
+    "parameter_server_async": "asynchronous parameter server",
+}
+
 
 def span_of(counts: "pd.Series[Any]") -> str:
     """Write the range of some counts.

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from ddlbench.figures.words import listed, values_of
+from ddlbench.figures.words import NAMES, listed, values_of
 from ddlbench.plan.study import Figure
 
 LINK_COLUMNS = ("bandwidth_mbit", "latency_ms", "loss_percent")
@@ -25,19 +25,6 @@ CONDITIONS = {
     "strategy": "{}",
     "runtime": "{}",
     "devices": "{}",
-}
-WORDS = {
-    "cpu": "CPU",
-    "gpu": "GPU",
-    "bare": "no container",
-    "torch": "PyTorch",
-    "tensorflow": "TensorFlow",
-    "horovod_torch": "Horovod with PyTorch",
-    "horovod_tensorflow": "Horovod with TensorFlow",
-    "mxnet": "MXNet",
-    "ring_allreduce": "ring all-reduce",
-    "parameter_server_sync": "synchronous parameter server",
-    "parameter_server_async": "asynchronous parameter server",
 }
 FABRICS = {
     "emulated": "emulated hosts and network",
@@ -107,4 +94,4 @@ def _worded(text: str, value: Any) -> str:
         text = text[:-1]
     elif value == 1:
         text = text.replace(" steps ", " step ")
-    return WORDS.get(value) or text.format(value).replace("_", " ")
+    return NAMES.get(value) or text.format(value).replace("_", " ")
