@@ -89,6 +89,7 @@ PURPOSES = {
     "table": Purpose(("ddlbench.measurements.tables",)),
     "telemetry_table": Purpose(("ddlbench.telemetry.table",)),
     "figures": Purpose(("ddlbench.figures",)),
+    "claims": Purpose(("ddlbench.claims.report",)),
 }
 OF_WORKERS = ("measure", "faults")
 

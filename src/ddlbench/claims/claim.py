@@ -1,0 +1,103 @@
+"""A claim of a paper, as config/claims/<study>.yaml writes it."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ddlbench.errors import ConfigError, nearest
+from ddlbench.plan.yaml_file import read_yaml
+
+SETTINGS = {
+    "ratio": "2",
+    "order": "2 or more",
+    "least": "2 or more",
+    "value": "1",
+    "fails": "1",
+}  # how many a test needs
+ANY = "any"
+DEVICES = ("cpu", "gpu", ANY)
+Setting = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says of a quantity in one setting or several.
+
+    `ratio`: the first setting's quantity by the second's is the paper's value. `order`: the quantity rises from setting
+    to setting. `least`: it is less in the first setting than in each other one. `value`: the only setting's quantity is
+    the paper's value. `fails`: the only setting does not fit into a host's memory.
+    """
+
+    name: str
+    says: str
+    place: str
+    figure: str
+    quantity: str
+    test: str
+    settings: tuple[Setting, ...]
+    devices: str
+    where: Setting = field(default_factory=dict)
+    paper: float | None = None
+    tolerance_percent: float | None = None
+
+
+def read_claims(path: Path, root: Path) -> list[Claim]:
+    """Read the claims of a study.
+
+    Args:
+        path: of its file.
+        root: the folder that messages show the path relative to.
+
+    Returns:
+        The claims, in the file's order.
+
+    Raises:
+        ConfigError: the file is no list of claims, or one is wrong; names file, claim and key.
+    """
+    content = read_yaml(path, root)
+    name = str(path.relative_to(root) if path.is_relative_to(root) else path)
+    if not isinstance(content, dict) or not content:
+        raise ConfigError(f"{name}: expected claims by name, found {type(content).__name__}")
+    return [_claim(f"{name}: {each}", str(each), entry) for each, entry in content.items()]
+
+
+def _claim(at: str, name: str, entry: Any) -> Claim:
+    known = {each.name: each for each in fields(Claim) if each.name != "name"}
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{at}: expected the keys of a claim, found {entry!r}")
+    for key in entry:
+        if key not in known:
+            raise ConfigError(f"{at}: unknown key {key!r}{nearest(key, known)}")
+    for key, each in known.items():
+        is_needed = each.default is MISSING and each.default_factory is MISSING
+        if is_needed and key not in entry:
+            raise ConfigError(f"{at}: lacks {key}")
+    for key in ("says", "place", "figure", "quantity"):
+        if not isinstance(entry[key], str) or not entry[key]:
+            raise ConfigError(f"{at}: {key} is {entry[key]!r}, expected a text")
+    for key, choices in (("test", tuple(SETTINGS)), ("devices", DEVICES)):
+        if entry[key] not in choices:
+            raise ConfigError(f"{at}: {key} is {entry[key]!r}, expected one of {', '.join(choices)}")
+    settings = entry["settings"]
+    if not isinstance(settings, list) or not all(isinstance(each, dict) for each in settings):
+        raise ConfigError(f"{at}: settings is {settings!r}, expected a list of columns with their values")
+    if not isinstance(entry.get("where", {}), dict):
+        raise ConfigError(f"{at}: where is {entry['where']!r}, expected columns with their values")
+    _check_numbers(at, entry)
+    return Claim(name=name, **{**entry, "settings": tuple(settings)})
+
+
+def _check_numbers(at: str, entry: Mapping[str, Any]) -> None:
+    """Check that a claim has as many settings as its test needs, and a value if it needs one."""
+    count, test = len(entry["settings"]), entry["test"]
+    expected = SETTINGS[test]
+    if count < int(expected[0]) or (count > int(expected[0]) and "more" not in expected):
+        raise ConfigError(f"{at}: has {count} settings, expected {expected} for test {test}")
+    for key in ("paper", "tolerance_percent"):
+        value: Any = entry.get(key)
+        if test not in ("ratio", "value"):
+            if value is not None:
+                raise ConfigError(f"{at}: {key} is {value!r}, but a test {test} has no value")
+        elif type(value) not in (int, float) or not 0 < value < float("inf"):
+            raise ConfigError(f"{at}: {key} is {value!r}, expected a number above 0")

@@ -1,0 +1,163 @@
+"""Judging a claim by the table of its figure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from ddlbench.claims.claim import ANY, Claim, Setting
+from ddlbench.figures.rows import matching
+
+REPLICATED, CONTRADICTED, UNDECIDED, NOT_REACHED = "replicated", "contradicted", "undecided", "not reached"
+DOES_NOT_FIT = "does_not_fit"
+SETUP = ("fabric", "framework", "strategy")
+VERDICTS = (REPLICATED, CONTRADICTED, UNDECIDED, NOT_REACHED)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, the reason for it, and our value with its interval where there is one."""
+
+    verdict: str
+    reason: str
+    ours: float | None = None
+    low: float | None = None
+    high: float | None = None
+    setup: str = ""  # emulated or a real fabric, and what trained; papers may have used another framework
+    waited_percent: float | None = (
+        None  # the longest that workers waited for a core, of their time; times may be too long
+    )
+
+
+class _Measured(NamedTuple):
+    value: float
+    low: float
+    high: float
+
+
+class _NotReached(Exception):
+    """Why there is nothing to judge by."""
+
+
+def judge(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Judgement:
+    """Judge a claim.
+
+    Args:
+        claim: of a paper.
+        tables: of the figures that were measured, by the figure's name.
+
+    Returns:
+        Replicated, if our whole interval is within the tolerance around the paper's value (an order: no interval
+        reaches its neighbour's); contradicted, if none of it is; undecided, if some of it is or if there are too few
+        repetitions for an interval; not reached, if it was not measured on the claim's devices.
+    """
+    if claim.figure not in tables:
+        return Judgement(
+            NOT_REACHED, f"{claim.figure} is not among the default figures of this configuration"
+        )
+    try:
+        rows = [_row(claim, setting, tables[claim.figure]) for setting in claim.settings]
+        if claim.test == "fails":
+            return _failure(rows[0])
+        if claim.test == "least":  # what does not fit is not faster
+            rows = [rows[0], *(row for row in rows[1:] if row["status"] != DOES_NOT_FIT)]
+        for row in rows:
+            _check_measured(row, claim.quantity)
+    except _NotReached as error:
+        return Judgement(NOT_REACHED, str(error))
+    found = _verdict(claim, rows)
+    waited = [float(row["waited_percent"]) for row in rows if not pd.isna(row.get("waited_percent"))]
+    return replace(found, setup=_setup(rows), waited_percent=max(waited, default=None))
+
+
+def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
+    """Judge by rows that were measured."""
+    names = [row["point_id"] for row in rows]
+    points = [_Measured(*(float(row[claim.quantity + end]) for end in ("", "_low", "_high"))) for row in rows]
+    if few := [row["point_id"] for row in rows if row["bounds"] != "interval"]:
+        return Judgement(
+            UNDECIDED, f"too few repetitions for an interval: measure {', '.join(few)} more often"
+        )
+    if claim.test == "order":
+        return _compared(list(pairwise(zip(points, names, strict=True))))
+    if claim.test == "least":
+        first, *others = zip(points, names, strict=True)
+        return _compared([(first, other) for other in others])
+    assert claim.paper is not None  # claims are checked when they are read
+    assert claim.tolerance_percent is not None
+    ours = points[0] if claim.test == "value" else _ratio(*points)
+    share = claim.tolerance_percent / 100
+    verdict = _within(ours, claim.paper * (1 - share), claim.paper * (1 + share))
+    reason = (
+        f"{claim.paper:g} +- {claim.tolerance_percent:g} % asked, {ours.low:.3g} to {ours.high:.3g} measured"
+    )
+    if verdict == UNDECIDED:
+        reason += f": measure {', '.join(names)} more often"
+    return Judgement(verdict, reason, *ours)
+
+
+def _failure(row: Mapping[str, Any]) -> Judgement:
+    """Judge whether a setting does not fit into memory."""
+    if row["status"] == DOES_NOT_FIT:
+        return Judgement(REPLICATED, str(row["reason"]), setup=_setup([row]))
+    if row["status"] != "measured":
+        raise _NotReached(f"{row['point_id']}: {str(row['status']).replace('_', ' ')}")
+    return Judgement(CONTRADICTED, f"{row['point_id']} was measured", setup=_setup([row]))
+
+
+def _setup(rows: Sequence[Mapping[str, Any]]) -> str:
+    return " and ".join(sorted({", ".join(str(row[key]) for key in SETUP) for row in rows}))
+
+
+def _check_measured(row: Mapping[str, Any], quantity: str) -> None:
+    if row["status"] != "measured" or pd.isna(row[quantity]):
+        raise _NotReached(f"{row['point_id']}: {str(row['status']).replace('_', ' ')}")
+
+
+def _row(claim: Claim, setting: Setting, table: pd.DataFrame) -> dict[str, Any]:
+    """Find the only row of a setting."""
+    asked = {**claim.where, **setting}
+    words = ", ".join(f"{column} {value}" for column, value in asked.items())
+    if lacking := [column for column in (*asked, claim.quantity) if column not in table]:
+        raise _NotReached(f"the table of {claim.figure} has no column {lacking[0]}")
+    rows = matching(table, asked)
+    if rows.empty:
+        raise _NotReached(f"not measured: {words}")
+    on_devices = rows if claim.devices == ANY else rows[rows["devices"] == claim.devices]
+    if on_devices.empty:
+        found = " and ".join(sorted(set(rows["devices"].astype(str))))
+        raise _NotReached(f"the claim is about {claim.devices}, measured was {found}")
+    if len(on_devices) > 1:
+        raise _NotReached(f"{len(on_devices)} points are measured with {words}; the claim must choose one")
+    return {str(column): value for column, value in on_devices.iloc[0].items()}
+
+
+def _ratio(first: _Measured, second: _Measured) -> _Measured:
+    """The widest interval that those of both allow."""
+    return _Measured(first.value / second.value, first.low / second.high, first.high / second.low)
+
+
+def _within(ours: _Measured, low: float, high: float) -> str:
+    if low <= ours.low and ours.high <= high:
+        return REPLICATED
+    return CONTRADICTED if ours.high < low or ours.low > high else UNDECIDED
+
+
+def _compared(pairs: Sequence[tuple[tuple[_Measured, str], tuple[_Measured, str]]]) -> Judgement:
+    """Judge whether the first of each pair has less; one wrong pair contradicts that."""
+    for (first, name), (second, other) in pairs:
+        if first.low > second.high:
+            return Judgement(
+                CONTRADICTED, f"{name} has {first.value:.3g}, more than {second.value:.3g} of {other}"
+            )
+    if unclear := [
+        f"{name} and {other}" for (first, name), (second, other) in pairs if first.high >= second.low
+    ]:
+        return Judgement(UNDECIDED, f"intervals overlap: measure {'; '.join(unclear)} more often")
+    less = "; ".join(
+        f"{first.value:.3g} < {second.value:.3g} ({100 * (second.value / first.value - 1):.0f} % more)"
+        for (first, _), (second, _) in pairs
+    )
+    return Judgement(REPLICATED, less)

@@ -1,0 +1,142 @@
+"""Claims of the papers: reading them, and judging them by tables."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ddlbench.claims.claim import read_claims
+from ddlbench.claims.judge import judge
+from ddlbench.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "config/claims").glob("*.yaml"))
+TEXT = """
+faster:
+  says: It is faster.
+  place: text
+  figure: a_fig1
+  quantity: time_s
+  test: ratio
+  settings: [{rate: 2}, {rate: 1}]
+  devices: cpu
+  paper: 0.5
+  tolerance_percent: 10
+"""
+LEAST = (
+    TEXT.replace("ratio", "least")
+    .replace("[{rate: 2}, {rate: 1}]", "[{rate: 3}, {rate: 1}, {rate: 2}]")
+    .replace("  paper: 0.5\n  tolerance_percent: 10\n", "")
+)
+
+
+def claim(folder, text=TEXT):
+    file = folder / "a.yaml"
+    file.write_text(text)
+    return read_claims(file, folder)[0]
+
+
+def table(*times, half=0.01, **columns):
+    rows = [
+        {
+            "rate": rate,
+            "point_id": f"p{rate}",
+            "time_s": t,
+            "time_s_low": t * (1 - half),
+            "time_s_high": t * (1 + half),
+        }
+        for rate, t in enumerate(times, 1)
+    ]
+    shared = {
+        "devices": "cpu",
+        "fabric": "emulated",
+        "framework": "torch",
+        "strategy": "ring_allreduce",
+        "status": "measured",
+        "bounds": "interval",
+    }
+    return {"a_fig1": pd.DataFrame(rows).assign(**(shared | columns))}
+
+
+@pytest.mark.parametrize(
+    ("tables", "verdict"),
+    [
+        (table(10, 5), "replicated"),
+        (table(10, 9), "contradicted"),
+        (table(10, 5, half=0.2), "undecided"),
+        (table(10, 5, bounds="range"), "undecided"),
+        (table(10), "not reached"),
+        (table(10, 5, devices="gpu"), "not reached"),
+        (table(10, 5, status="does_not_fit"), "not reached"),
+        ({}, "not reached"),
+    ],
+)
+def test_a_ratio_is_judged_by_its_whole_interval(tmp_path, tables, verdict):
+    assert judge(claim(tmp_path), tables).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"), [((10, 5), "replicated"), ((5, 10), "contradicted"), ((10, 10), "undecided")]
+)
+def test_an_order_is_judged_by_whether_intervals_overlap(tmp_path, times, verdict):
+    text = TEXT.replace("ratio", "order").replace("  paper: 0.5\n  tolerance_percent: 10\n", "")
+    assert judge(claim(tmp_path, text), table(*times)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [((10, 12, 4), "replicated"), ((10, 3, 4), "contradicted"), ((10, 12, 10), "undecided")],
+)
+def test_the_least_is_less_than_each_other_one(tmp_path, times, verdict):
+    assert judge(claim(tmp_path, LEAST), table(*times)).verdict == verdict
+
+
+def test_what_does_not_fit_into_memory_is_not_the_least(tmp_path):
+    tables = table(10, 12, 4)
+    tables["a_fig1"].loc[0, "status"] = "does_not_fit"
+    assert judge(claim(tmp_path, LEAST), tables).verdict == "replicated"
+    tables["a_fig1"].loc[2, "status"] = "does_not_fit"
+    assert judge(claim(tmp_path, LEAST), tables).verdict == "not reached"
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [("does_not_fit", "replicated"), ("measured", "contradicted"), ("not_available", "not reached")],
+)
+def test_that_a_setting_fails_is_judged_by_whether_it_fits(tmp_path, status, verdict):
+    text = LEAST.replace("least", "fails").replace("[{rate: 3}, {rate: 1}, {rate: 2}]", "[{rate: 1}]")
+    assert judge(claim(tmp_path, text), table(10, status=status, reason="too large")).verdict == verdict
+
+
+def test_how_long_workers_waited_for_cores_stands_beside_the_verdict(tmp_path):
+    assert judge(claim(tmp_path), table(10, 5, waited_percent=40.0)).waited_percent == 40
+
+
+def test_an_undecided_claim_names_the_points_to_measure(tmp_path):
+    assert "p2, p1" in judge(claim(tmp_path), table(10, 5, half=0.2)).reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("test: ratio", "test: ratoi", "test is 'ratoi', expected one of ratio, order, least, value, fails"),
+        ("quantity:", "quantty:", "did you mean 'quantity'"),
+        ("paper: 0.5", "paper: half", "paper is 'half', expected a number above 0"),
+        (", {rate: 1}", "", "has 1 settings, expected 2 for test ratio"),
+    ],
+)
+def test_a_wrong_claim_is_refused_with_its_name_and_key(tmp_path, old, new, message):
+    with pytest.raises(ConfigError, match=rf"a.yaml: faster: .*{message}"):
+        claim(tmp_path, TEXT.replace(old, new))
+
+
+def test_every_study_has_claims_and_there_are_at_least_forty():
+    studies = {file.stem for file in (ROOT / "config/studies").glob("*.yaml")}
+    assert {file.stem for file in FILES} >= {
+        "zhao2016",
+        "pani2020",
+        "anwar2021",
+        "shi2019",
+        "wang2019",
+    } & studies
+    assert sum(len(read_claims(file, ROOT)) for file in FILES) >= 40
