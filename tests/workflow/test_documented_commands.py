@@ -1,6 +1,7 @@
 """Every command of README and docs/ can be given as it stands there: those of Snakemake are tried as dry runs."""
 
 import importlib.util
+import os
 import re
 import shlex
 import shutil
@@ -38,6 +39,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in ("README.md", "Makefile", "pyproject.toml", "requirements.lock", "requirements-dev.lock"):
         shutil.copy2(REPOSITORY / file, root / file)
     shutil.copytree(root / "profiles/slurm", root / ".config/snakemake/slurm")
+    key = root / ".ssh/id_ed25519"
+    key.parent.mkdir()
+    key.touch()
     result = root / "results/figures"
     result.mkdir(parents=True)
     for name in ("zhao2016_fig5.svg", "cluster2026_ethernet.svg"):
@@ -61,7 +65,9 @@ def test_a_command_of_ours_has_these_arguments(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
 ) -> None:
     monkeypatch.chdir(checkout)
-    assert parser().parse_args(shlex.split(arguments)).command
+    monkeypatch.setenv("HOME", str(checkout))
+    words = [os.path.expanduser(word) for word in shlex.split(arguments)]  # as a shell does
+    assert parser().parse_args(words).command
 
 
 @pytest.mark.parametrize("target", commands("make"))
