@@ -75,9 +75,8 @@ def test_the_report_has_a_caption_with_how_it_was_measured(drawn):
     for fact in (
         "2 of 2 points measured",
         "2 repetitions",
-        "time dilation",
-        "emulated hosts and network",
-        "host: ",
+        "Time dilation",
+        "Emulated hosts and network, on ",
         "cubic",
         "The paper sees nothing.",
         "Links",  # the category
