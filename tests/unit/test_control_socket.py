@@ -1,10 +1,12 @@
 """The control socket of a worker group: whom it accepts, and whom it does not."""
 
+import resource
 import socket
 import stat
 import subprocess
 import sys
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from ddlbench.launch.control_socket import ControlSocket, tcp_socket, unix_socket
 from ddlbench.protocol.channel import connect
 from ddlbench.protocol.codec import encode
-from ddlbench.protocol.messages import FROM_MEMBER, Alive, Hello
+from ddlbench.protocol.messages import FROM_MEMBER, Alive, Hello, Trained
 from ddlbench.system.package import package_root
 
 
@@ -49,7 +51,9 @@ def test_a_member_is_accepted_by_tcp_with_the_token_that_it_was_given():
         encode(Hello(0, 1)),
         encode(Hello(0, 1, "0123456789abcdef0123456789abcdef")),
         encode(Hello(0, 1, "\xe9")),
+        encode(Hello(0, 1, "\ud800")),
         encode(Alive()),
+        encode(Trained(train_loss=1.5)).replace(b"1.5", b"1" + 400 * b"0"),
         b'{"kind": "Hello", "rank": "first", "pid": 1}\n',
         b"[" * 100_000 + b"\n",
         b"GET / HTTP/1.1\r\n\r\n",
@@ -69,15 +73,25 @@ def test_a_stranger_is_disconnected_and_members_are_still_accepted(sent):
             assert stranger.recv(1) == b""
 
 
-def test_nobody_waits_for_strangers_that_are_silent():
-    with tcp() as control:
-        silent = [socket.create_connection(("127.0.0.1", port_of(control))) for _ in range(3)]
+@pytest.mark.parametrize("strangers", [20, 1100])
+def test_nobody_waits_for_strangers_that_are_silent(strangers, many_descriptors):
+    with tcp() as control, ExitStack() as stack:
+        for _ in range(strangers):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port_of(control))))
+            control.accept(0)
         member, token = connect(control.address)
         with member:
             member.sendall(encode(Hello(0, 1, token)))
-            assert control.accept(60)
-        for each in silent:
-            each.close()
+            assert control.accept(60)  # one after another they would be silent for 20 s each
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """More of them than select(2) takes, for this process alone."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, before[1]), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_what_a_member_sends_while_it_waits_to_be_accepted_is_not_lost(tmp_path):

@@ -22,6 +22,9 @@ from ddlbench.protocol.codec import Malformed
 
 _LONGEST_GREETING = 1 << 20  # bytes
 _HELLO_S = 20.0  # on a busy machine a worker may have to wait between connecting and sending Hello
+_MOST_SILENT = (
+    256  # connections; more than members that may be between connecting and Hello, fewer than descriptors
+)
 
 
 class Greeting(Protocol):
@@ -79,12 +82,13 @@ class ControlSocket(Generic[G]):
         """
         deadline = monotonic() + limit_s
         while True:
-            files = [each.fileno() for each in self._listeners] + [each.fileno() for each in self._silent]
-            ready, _, _ = select.select(files, [], [], max(0.0, deadline - monotonic()))
+            ready = self._ready(max(0.0, deadline - monotonic()))
             for listener in [each for each in self._listeners if each.fileno() in ready]:
                 with suppress(OSError):  # the peer may have disconnected already
                     connection, _ = listener.accept()
                     self._silent[self._channel(connection)] = monotonic() + _HELLO_S
+            for channel in list(self._silent)[:-_MOST_SILENT]:
+                self._dismiss(channel)
             for channel, until in list(self._silent.items()):
                 if channel.fileno() in ready and (greeting := self._greeting(channel)):
                     return channel, greeting
@@ -92,6 +96,15 @@ class ControlSocket(Generic[G]):
                     self._dismiss(channel)
             if monotonic() >= deadline:
                 return None
+
+    def _ready(self, limit_s: float) -> set[int]:
+        """The descriptors of listeners and of silent peers that have something, within the limit."""
+        waiting = select.poll()  # select(2) takes no descriptor above 1023
+        for descriptor in [each.fileno() for each in self._listeners] + [
+            each.fileno() for each in self._silent
+        ]:
+            waiting.register(descriptor, select.POLLIN)
+        return {descriptor for descriptor, _ in waiting.poll(limit_s * 1000)}
 
     def _channel(self, connection: socket.socket) -> LineChannel[object]:
         return LineChannel(connection, kinds=self._kinds, longest_bytes=_LONGEST_GREETING)
@@ -113,7 +126,10 @@ class ControlSocket(Generic[G]):
         return message
 
     def _knows(self, token: str | None) -> bool:
-        return self._token is None or hmac.compare_digest(str(token).encode(), self._token.encode())
+        if self._token is None:
+            return True
+        sent = str(token).encode(errors="replace")  # a stranger's may have half a character
+        return hmac.compare_digest(sent, self._token.encode())
 
     def _dismiss(self, channel: LineChannel[object]) -> None:
         del self._silent[channel]

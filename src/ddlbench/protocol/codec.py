@@ -141,10 +141,17 @@ def _value(kind: Any, value: object, where: str, lenient: bool) -> Any:
     if is_dataclass(kind) and isinstance(value, Mapping):
         return _dataclass(kind, value, where, lenient)
     if kind is float and type(value) in (int, float):
-        return float(value)  # type: ignore[arg-type]
+        return _float(value, where)
     if kind in (bool, int, str, types.NoneType) and type(value) is kind:
         return value
     raise Malformed(f"{where}: expected {_name(kind)}, not {value!r:.80}")
+
+
+def _float(value: Any, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise Malformed(f"{where}: expected float, not a whole number beyond all of them") from None
 
 
 def _one_of(kinds: Sequence[Any], value: object, where: str, lenient: bool) -> Any:
