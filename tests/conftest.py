@@ -3,9 +3,18 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ddlbench.system.processes import die_with_parent
+
 # A busy machine may take its time to make an example.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Each of several processes of a test run ends with the one that started it."""
+    if hasattr(config, "workerinput"):
+        die_with_parent()
+
 
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = [f"tests.support.{name}" for name in ("selection", "scheduling", "fixtures", "on_cluster")]

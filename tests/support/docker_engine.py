@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from ddlbench.containers.engine import connect
 from ddlbench.errors import DdlbenchError
 from ddlbench.system.processes import die_with_parent
+from tests.support.vanishing import vanishing_folder
 
 START_TIMEOUT_S = 300
 STOP_TIMEOUT_S = 120
@@ -22,20 +22,17 @@ def docker_engine(options: Sequence[str] = ()) -> Iterator[str]:
     """A fresh engine without images and networks; gives its address for DOCKER_HOST. options: more ones of dockerd."""
     assert shutil.which("dockerd"), "no dockerd here: `make test-all` installs it"
     assert os.geteuid() == 0, "dockerd runs as root only: run these tests as root"
-    folder = Path(
-        tempfile.mkdtemp(prefix="ddlbench-engine-")
-    )  # a short path: a socket's has 107 letters at most
-    with (folder / "log").open("w") as log:
-        daemon = subprocess.Popen(
-            dockerd_argv(folder, options), stdout=log, stderr=log, preexec_fn=die_with_parent
-        )
-    try:
-        address = f"unix://{folder}/docker.sock"
-        wait_for(address, daemon, folder / "log")
-        yield address
-    finally:
-        ended(daemon)
-        shutil.rmtree(folder, ignore_errors=True)
+    with vanishing_folder("ddlbench-engine-") as folder:  # a socket's path has 107 letters at most
+        with (folder / "log").open("w") as log:
+            daemon = subprocess.Popen(
+                dockerd_argv(folder, options), stdout=log, stderr=log, preexec_fn=die_with_parent
+            )
+        try:
+            address = f"unix://{folder}/docker.sock"
+            wait_for(address, daemon, folder / "log")
+            yield address
+        finally:
+            ended(daemon)
 
 
 def dockerd_argv(folder: Path, options: Sequence[str]) -> list[str]:

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.docker_engine import ended, wait_for
+from tests.support.vanishing import at_the_end, vanishing_folder
 
 
 @dataclass(frozen=True)
@@ -93,18 +93,15 @@ class User:
 @contextmanager
 def ordinary_user() -> Iterator[User]:
     """A user that is gone afterwards, with all of their processes and files."""
-    home = Path(tempfile.mkdtemp(prefix="ddlbench-user-"))
     name = f"ddlbench-{secrets.token_hex(4)}"
-    _called("useradd", "--home-dir", str(home), "--no-create-home", name)
-    user = User(name, home)
-    (home / "run").mkdir()
-    user.give(home)
-    try:
-        yield user
-    finally:
-        subprocess.run(["pkill", "-KILL", "-u", name])
-        subprocess.run(["userdel", "--force", name], capture_output=True)
-        shutil.rmtree(home, ignore_errors=True)
+    removal = f"pkill -KILL -u {name}; userdel --force {name}"
+    with vanishing_folder("ddlbench-user-") as home:
+        _called("useradd", "--home-dir", str(home), "--no-create-home", name)
+        with at_the_end("sh", "-c", removal):
+            user = User(name, home)
+            (home / "run").mkdir()
+            user.give(home)
+            yield user
 
 
 def _called(*command: str) -> None:

@@ -4,13 +4,13 @@ import os
 import resource
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ddlbench.system.processes import die_with_parent
 from tests.support.docker_engine import ended, wait_for
+from tests.support.vanishing import vanishing_folder
 
 
 @contextmanager
@@ -18,20 +18,23 @@ def podman_engine() -> Iterator[str]:
     """A fresh service of root's, without images; gives its address for DOCKER_HOST."""
     assert shutil.which("podman"), "no podman here: `make test-all` installs it"
     assert os.geteuid() == 0, "this Podman is root's: run these tests as root"
-    folder = Path(tempfile.mkdtemp(prefix="ddlbench-podman-"))
-    (folder / "containers.conf").write_text(limits())
-    variables = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
-    address = f"unix://{folder}/podman.sock"
-    with (folder / "log").open("w") as log:
-        service = subprocess.Popen(
-            service_argv(folder, address), env=variables, stdout=log, stderr=log, preexec_fn=die_with_parent
-        )
-    try:
-        wait_for(address, service, folder / "log")
-        yield address
-    finally:
-        ended(service)
-        shutil.rmtree(folder, ignore_errors=True)
+    with vanishing_folder("ddlbench-podman-") as folder:
+        (folder / "containers.conf").write_text(limits())
+        variables = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
+        address = f"unix://{folder}/podman.sock"
+        with (folder / "log").open("w") as log:
+            service = subprocess.Popen(
+                service_argv(folder, address),
+                env=variables,
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with_parent,
+            )
+        try:
+            wait_for(address, service, folder / "log")
+            yield address
+        finally:
+            ended(service)
 
 
 def service_argv(folder: Path, address: str) -> list[str]:

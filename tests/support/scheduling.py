@@ -6,12 +6,14 @@ collect tests write their groups into a file, and the one that deals them out re
 
 import json
 import os
+from contextlib import ExitStack
 from pathlib import Path
-from tempfile import mkstemp
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.support.vanishing import vanishing_folder
 
 # The fixtures that are expensive to have twice: a test is with those of the last one that it has. What takes longest
 # begins first.
@@ -37,14 +39,11 @@ def pytest_configure_node(node: Any) -> None:
     """Every process gets the name of the file."""
     option = node.config.option
     if not hasattr(option, "groups_file"):
-        descriptor, option.groups_file = mkstemp(prefix="ddlbench-groups-")
-        os.close(descriptor)
+        until_the_end = ExitStack()
+        node.config.add_cleanup(until_the_end.close)
+        folder = until_the_end.enter_context(vanishing_folder("ddlbench-groups-"))
+        option.groups_file = str(folder / "groups.json")
     node.workerinput["groups_file"] = option.groups_file
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if file := getattr(config.option, "groups_file", None):
-        Path(file).unlink(missing_ok=True)
 
 
 @pytest.hookimpl(trylast=True)

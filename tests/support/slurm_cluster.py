@@ -1,6 +1,6 @@
 """A SLURM cluster of four nodes on this machine: real daemons in namespaces that die, whole, with who asked for them.
 
-    python -P slurm_cluster.py FOLDER        (the first process of those namespaces; see `cluster`)
+    python -m tests.support.slurm_cluster FOLDER        (the first process of those namespaces; see `cluster`)
 
 Debian's slurm-wlm and munge, and root. Nothing outside its folder is changed: /etc/slurm is a mount of its own.
 Snakemake takes SLURM_CONF out of a job's environment; so whatever talks to the cluster is started by `Cluster.command`.
@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import sample
-from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 import psutil
@@ -24,6 +23,8 @@ import psutil
 from ddlbench.network.fabrics import default_route
 from ddlbench.network.interfaces import interfaces
 from ddlbench.system.processes import die_with_parent
+from tests.support.repository import REPOSITORY
+from tests.support.vanishing import vanishing_folder
 
 NODES = ("node1", "node2", "node3", "node4")
 PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sinfo", "nsenter")
@@ -147,15 +148,15 @@ def lacking() -> list[str]:
 def cluster() -> Iterator[Cluster]:
     """A cluster of four nodes, idle. Gone, with its jobs, when the block ends or this process does."""
     os.environ["PATH"] += f":{_SBIN}"
-    with TemporaryDirectory(prefix="ddlbench-slurm-") as name:
-        folder = Path(name)
+    with vanishing_folder("ddlbench-slurm-") as folder:
         with (folder / "said").open("wb") as said:
             process = subprocess.Popen(
                 [
                     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
-                    *(sys.executable, "-P", __file__, name),
+                    *(sys.executable, "-m", "tests.support.slurm_cluster", str(folder)),
                 ],
                 preexec_fn=die_with_parent,
+                cwd=REPOSITORY,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 from ddlbench.sandbox.sandbox import sandbox_argv
 from ddlbench.system.processes import die_with_parent
+from tests.support.vanishing import vanishing_folder
 
 MODULES = ("drivers/net/veth.ko", "net/sched/sch_tbf.ko", "net/sched/sch_netem.ko")
 SHIM = Path(__file__).parent / "uml_xstate.c"
@@ -65,8 +65,7 @@ class Kernel:
 @contextmanager
 def kernel() -> Iterator[Kernel]:
     """A kernel that boots; it is gone, with all its processes, when the block ends or this process does."""
-    with TemporaryDirectory(prefix="uml-") as name:
-        folder = Path(name)
+    with vanishing_folder("uml-") as folder:
         shim = folder / "shim.so"
         subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", str(shim), str(SHIM)], check=True)
         init = folder / "init"
@@ -79,7 +78,7 @@ def kernel() -> Iterator[Kernel]:
         with (folder / "said").open("wb") as said:
             process = subprocess.Popen(
                 sandbox_argv(command),  # its threads are processes, which end with their namespace
-                env={**os.environ, "LD_PRELOAD": str(shim), "HOME": name},
+                env={**os.environ, "LD_PRELOAD": str(shim), "HOME": str(folder)},
                 stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=said,
