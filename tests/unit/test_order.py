@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    settings, _ = configuration([], {}, root=ROOT)
+    settings = configuration([], {}, root=ROOT).settings
     return load(settings, ROOT)
 
 

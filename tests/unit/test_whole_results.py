@@ -141,7 +141,7 @@ def test_a_value_written_into_a_table_is_not_drawn(root, capsys):
     assert [each.path for each in unsound(table)] == [TABLE]
     with pytest.raises(DdlbenchError, match="it is not used"):
         require_sound([table])
-    set_aside_damage([f"{TABLE}.prov.json"], root / "results")
+    set_aside_damage([f"{TABLE}.prov.json"], root / "results", root / "results/store")
     assert not table.exists()
     (aside,) = (root / "results/set-aside").iterdir()
     assert "14" in aside.read_text()
@@ -151,7 +151,7 @@ def test_a_value_written_into_a_table_is_not_drawn(root, capsys):
 def test_a_changed_record_is_set_aside_before_its_manifest_is_made_again(root):
     victim = records(root)[0]
     forge(victim, step_times_ms=[[1.0], [1.0]])
-    set_aside_damage([f"{MANIFEST}.prov.json"], root / "results")
+    set_aside_damage([f"{MANIFEST}.prov.json"], root / "results", root / "results/store")
     assert not victim.exists()
     assert (root / MANIFEST).exists()
     assert len(records(root)) == 6  # five, and the one set aside

@@ -103,8 +103,44 @@ def test_files_and_the_command_line_replace_values_key_by_key(tmp_path):
     (tmp_path / "config/config.yaml").write_text("measure: {seed: 1, min_steps: 1}\nstudies: [a, b]\n")
     (tmp_path / "other.yaml").write_text("studies: [c]\n")
     (tmp_path / "own.yaml").write_text("measure: {seed: 2}\n")
-    found, sources = configuration(
+    found = configuration(
         [tmp_path / "other.yaml"], {"configuration": "own.yaml", "fresh": True}, root=tmp_path
     )
-    assert found == {"measure": {"seed": 2, "min_steps": 1}, "studies": ["c"], "fresh": True}
-    assert [path.name for path in sources] == ["config.yaml", "other.yaml", "own.yaml"]
+    values = {"measure": {"seed": 2, "min_steps": 1}, "studies": ["c"], "fresh": True}
+    assert found.settings == {**values, "name": "other-own"}
+    assert [path.name for path in found.files] == ["config.yaml", "other.yaml", "own.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("files", "values", "name"),
+    [
+        ([], {}, None),
+        ([], {"fresh": True, "studies": ["a"], "measure": {"seed": 1}}, None),
+        (["config/config.yaml"], {}, None),
+        (["paper.yaml"], {}, "paper"),
+        (["paper.yaml"], {"dilation": 2.5}, "paper-dilation-2.5"),
+        (["named.yaml"], {"dilation": 2}, "trial"),
+        ([], {"measure": {"seed": 2}}, "measure.seed-2"),
+        ([], {"measure": {"seed": 2}, "name": "mine"}, "mine"),
+    ],
+)
+def test_a_configuration_has_the_name_of_its_files_and_of_what_differs(tmp_path, files, values, name):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").write_text("measure: {seed: 1}\nstudies: [a, b]\n")
+    (tmp_path / "paper.yaml").write_text("studies: [a]\n")
+    (tmp_path / "named.yaml").write_text("name: trial\n")
+    found = configuration([tmp_path / file for file in files], values, root=tmp_path)
+    assert found.settings.get("name") == name
+
+
+def test_two_long_changes_have_two_names(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").write_text("grids: {}\n")
+    first, second = (
+        configuration([], {"grids": {"zhao2016": {"a": {"workers": [1, 2, last]}}}}, root=tmp_path).settings[
+            "name"
+        ]
+        for last in (3, 4)
+    )
+    assert first != second
+    assert first.startswith("grids-")

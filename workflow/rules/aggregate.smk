@@ -10,7 +10,7 @@ rule table:
         f"{RESULTS}/tables/{{figure}}.csv",
         f"{RESULTS}/tables/{{figure}}.csv.prov.json",
     log:
-        "logs/tables/{figure}.log",
+        f"{LOGS}/tables/{{figure}}.log",
     priority: FIRST
     localrule: True
     params:
@@ -31,7 +31,7 @@ rule telemetry_table:
         f"{RESULTS}/tables/{{telemetry}}.csv",
         f"{RESULTS}/tables/{{telemetry}}.csv.prov.json",
     log:
-        "logs/tables/{telemetry}.log",
+        f"{LOGS}/tables/{{telemetry}}.log",
     priority: FIRST
     localrule: True
     params:

@@ -16,7 +16,7 @@ rule all_claims:
         f"{RESULTS}/claims.md",
         f"{RESULTS}/claims.csv.prov.json",
     log:
-        "logs/claims.log",
+        f"{LOGS}/claims.log",
     localrule: True
     params:
         code=lambda wildcards: code_for("claims").sha256,

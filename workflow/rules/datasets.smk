@@ -7,7 +7,7 @@ rule dataset:
         f"{RESULTS}/datasets/{{dataset}}.npz",
         f"{RESULTS}/datasets/{{dataset}}.npz.prov.json",
     log:
-        "logs/datasets/{dataset}.log",
+        f"{LOGS}/datasets/{{dataset}}.log",
     priority: FIRST  # before any run is measured, so that one worker group can serve several data sets
     localrule: True
     params:

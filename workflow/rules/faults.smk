@@ -17,7 +17,7 @@ rule faults:
         f"{RESULTS}/faults/{{fault}}.csv",
         f"{RESULTS}/faults/{{fault}}.csv.prov.json",
     log:
-        "logs/faults/{fault}/faults.log",
+        f"{LOGS}/faults/{{fault}}/faults.log",
     threads: 1024
     resources:
         slurm_extra=ALONE,

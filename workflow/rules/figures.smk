@@ -21,7 +21,7 @@ for figure in PLAN.figures.values():
                 f"{RESULTS}/figures/{figure.name}", ".pdf", ".png", ".csv", ".caption.rst", ".svg.prov.json"
             ),
         log:
-            f"logs/figures/{figure.name}.log",
+            f"{LOGS}/figures/{figure.name}.log",
         priority: FIRST
         localrule: True
         params:

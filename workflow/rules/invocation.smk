@@ -38,10 +38,12 @@ onstart:
             check_requests([request_of(job) for job in to_run if not job.is_local], partitions())
     except DdlbenchError as error:
         raise WorkflowError(str(error))
-    set_aside_damage((file for job in to_run for file in job.outputs), Path(RESULTS))
+    made = (file for job in to_run for file in job.outputs)
+    set_aside_damage(made, Path(RESULTS), PLAN.settings.store)
     if PLAN.settings.fresh:
         stamp(FRESH)
     announce(INVOCATION, wanted)
+    claim(Path(RESULTS), OWNER)
 
 
 # Gaps for want of an environment are no success: the last words say why, and the exit status that it is so.

@@ -21,7 +21,7 @@ rule measure:
         f"{RESULTS}/runs/{{study}}/{{run}}.json",
         f"{RESULTS}/runs/{{study}}/{{run}}.json.prov.json",
     log:
-        "logs/runs/{study}/{run}/sweep.log",
+        f"{LOGS}/runs/{{study}}/{{run}}/sweep.log",
     priority: lambda wildcards: order_of_measuring().get(wildcards.run, 0)
     threads: 1024  # as many as there are
     resources:

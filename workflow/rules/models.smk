@@ -7,7 +7,7 @@ rule count_models:
         f"{RESULTS}/models/{{figure}}.csv",
         f"{RESULTS}/models/{{figure}}.csv.prov.json",
     log:
-        "logs/models/{figure}.log",
+        f"{LOGS}/models/{{figure}}.log",
     localrule: True
     params:
         code=lambda wildcards: code_for("count_models").sha256,

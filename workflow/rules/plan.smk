@@ -28,6 +28,7 @@ from ddlbench.launch.gpus import planned_gpus
 from ddlbench.containers.image_files import has_vanished
 from ddlbench.runs.file_locks import hold
 from ddlbench.runs.invocation import announce, stamp
+from ddlbench.runs.owner import check_owner, claim, owner
 from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.environments.materials import description_files, files_of
 from ddlbench.runs.mending import is_unsound, set_aside_damage
@@ -55,16 +56,21 @@ GPUS = planned_gpus(is_planning=PLANNING)
 
 # The configuration is data: no directive reads it, as Snakemake's parser runs code that stands in a file.
 try:
-    settings, sources = configuration(*insides.given_configuration(workflow), root=Path(workflow.basedir))
+    CONFIGURATION = configuration(*insides.given_configuration(workflow), root=Path(workflow.basedir))
     config.clear()
-    config.update(settings if isinstance(settings, dict) else {})
+    config.update(CONFIGURATION.settings if isinstance(CONFIGURATION.settings, dict) else {})
     PLAN = load(
-        settings,
+        CONFIGURATION.settings,
         Path(workflow.basedir),
-        source=" with ".join(map(os.path.relpath, sources)),
+        source=" with ".join(map(os.path.relpath, CONFIGURATION.files)),
         scheduler=SCHEDULER,
         gpus=GPUS,
     )
+    OWNER = owner(CONFIGURATION, Path(workflow.basedir))
+    if PLANNING:
+        check_owner(Path(PLAN.settings.own_results), OWNER, Path(workflow.basedir))
+        if PLAN.settings.name:
+            print(f"Results of this configuration: {PLAN.settings.own_results}", file=sys.stderr)
 except DdlbenchError as error:
     raise WorkflowError(str(error))
 
@@ -118,7 +124,8 @@ def environments_of_the_plan():
     return sorted({point.environment for run in PLAN.runs for point in run.points})
 
 
-RESULTS = PLAN.settings.results
+RESULTS = PLAN.settings.own_results
+LOGS = PLAN.settings.logs
 ALONE = "--exclusive"  # what measures has its nodes for itself, whatever a profile or the command line sets
 
 

@@ -23,7 +23,7 @@ rule point_to_point:
         f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.np.out",
         f"{RESULTS}/probes/point_to_point/{{link}}-k{{dilation}}-{{transport}}.csv.prov.json",
     log:
-        "logs/probes/{link}-k{dilation}-{transport}/probe.log",
+        f"{LOGS}/probes/{{link}}-k{{dilation}}-{{transport}}/probe.log",
     threads: 1024
     resources:
         slurm_extra=ALONE,
@@ -46,7 +46,7 @@ rule runtimes:
         f"{RESULTS}/probes/runtimes.csv",
         f"{RESULTS}/probes/runtimes.csv.prov.json",
     log:
-        "logs/probes/runtimes/probe.log",
+        f"{LOGS}/probes/runtimes/probe.log",
     threads: 1024
     resources:
         slurm_extra=ALONE,
@@ -73,7 +73,7 @@ rule collectives:
         f"{RESULTS}/probes/collectives/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}.csv",
         f"{RESULTS}/probes/collectives/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}.csv.prov.json",
     log:
-        "logs/probes/{link}-k{dilation}-{hosts}h-{transport}/probe.log",
+        f"{LOGS}/probes/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}/probe.log",
     threads: 1024
     resources:
         slurm_extra=ALONE,

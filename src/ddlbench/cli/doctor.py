@@ -54,12 +54,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from ddlbench.plan.config_files import configuration
 
     root, patience_s = Path.cwd(), arguments.patience
-    config, files = configuration([root / file for file in arguments.configfile], root=root)
+    config = configuration([root / file for file in arguments.configfile], root=root)
     # The plan assumes SLURM and a GPU: whether they are here is one of the findings.
     plan = load(
-        config,
+        config.settings,
         root,
-        source=" with ".join(os.path.relpath(file, root) for file in files),
+        source=" with ".join(os.path.relpath(file, root) for file in config.files),
         scheduler="slurm",
         gpus=1,
     )

@@ -32,12 +32,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _summary(arguments: argparse.Namespace) -> int:
-    config = _read_block(arguments.config)
-    results = Path(config.get("results", "results"))
+    config = _configuration(arguments.config)
+    results = Path(config.get("results", "results")) / str(config.get("name", ""))
     studies = config.get("studies") or []
     figures: dict[str, Mapping[str, Any]] = {}
     for study in studies:
-        figures |= _read_block(arguments.config.parent / "studies" / f"{study}.yaml").get("figures") or {}
+        figures |= _read_block(DEFAULT_CONFIG.parent / "studies" / f"{study}.yaml").get("figures") or {}
     drawn = [name for name in figures if (results / "figures" / f"{name}.svg").is_file()]
     print(f"{counted(len(drawn), 'figure')} of {len(figures)} drawn (values [bounds]):")
     for name in drawn:
@@ -46,7 +46,8 @@ def _summary(arguments: argparse.Namespace) -> int:
             print(textwrap.fill(headline, 110, initial_indent="      ", subsequent_indent="        "))
     rows = [row for name in drawn for row in _read_csv(results / "tables" / f"{name}.csv")]
     print("\n".join((*_gaps(rows), *_unresolved(rows))))
-    print("\n".join(_next_commands(results, figures, drawn, config.get("default_figures") or [])))
+    default = config.get("default_figures") or []
+    print("\n".join(_next_commands(arguments.config, results, figures, drawn, default)))
     return 0
 
 
@@ -113,7 +114,7 @@ def _gaps(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _next_commands(
-    results: Path, figures: Iterable[str], drawn: Sequence[str], default: Sequence[str]
+    config: Path, results: Path, figures: Iterable[str], drawn: Sequence[str], default: Sequence[str]
 ) -> Iterator[str]:
     program = _program("ddlbench")
     yield "\nNext:"
@@ -125,14 +126,24 @@ def _next_commands(
         name for name in figures if name not in drawn
     ]
     if missing:
-        yield f"  {snakemake} {missing[0]}"
-    yield f"  {snakemake} all_figures --configfile config/paper.yaml     # the papers' full grids"
+        yield f"  {snakemake} {missing[0]}" + ("" if config == DEFAULT_CONFIG else f" --configfile {config}")
+    if config == DEFAULT_CONFIG:
+        yield f"  {snakemake} all_figures --configfile config/paper.yaml     # the papers' grids, into results/paper"
 
 
 def _program(name: str) -> str:
     """The command of a program of this environment: its name if the shell finds it, else its path."""
     installed = Path(sys.executable).parent / name
     return name if shutil.which(name) or not installed.exists() else os.path.relpath(installed)
+
+
+def _configuration(file: Path) -> dict[str, Any]:
+    from ddlbench.plan.config_files import configuration
+
+    settings = configuration([file], root=Path()).settings
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{file}: expected keys and values")
+    return settings
 
 
 def _read_block(path: Path) -> dict[str, Any]:

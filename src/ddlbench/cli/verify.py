@@ -90,7 +90,11 @@ def _print(found: "Findings") -> None:
     for mismatch in found.mismatches:
         print(mismatch)
         target = found.nearest(mismatch)
-        how = f"{SNAKEMAKE} {target}" if target else "ddlbench verify --repair  (it is set aside)"
+        how = (
+            f"{SNAKEMAKE} {target} {_options(found.root / target)}".rstrip()
+            if target
+            else "ddlbench verify --repair  (it is set aside)"
+        )
         print(f"    to mend it: {how}")
     count = len(found.mismatches)
     outcome = f"{count} {'does' if count == 1 else 'do'} not match" if count else "all match"
@@ -98,6 +102,14 @@ def _print(found: "Findings") -> None:
         f"{counted(len(found.results), 'result')} verified: {counted(found.hashed, 'file')} hashed, {outcome}",
         flush=True,
     )
+
+
+def _options(result: Path) -> str:
+    """The options by which Snakemake reads the configuration that makes a result; none for the default one."""
+    from ddlbench.runs.owner import owner_of
+
+    owner = next((owner for folder in result.parents if (owner := owner_of(folder))), None)
+    return owner.options() if owner else ""
 
 
 def _repair(found: "Findings", config: Path) -> bool:
@@ -114,7 +126,8 @@ def _repair(found: "Findings", config: Path) -> bool:
         if found.made_from(mismatch) and not any(name in known for name in made):
             strange.append(mismatch.path)
         elif not found.is_of_a_rule(mismatch):  # the rest is set aside when Snakemake starts
-            put_away(mismatch, found.root / mismatch.path, found.root / plan.settings.results)
+            own_results = found.root / plan.settings.own_results
+            put_away(mismatch, found.root / mismatch.path, own_results, found.root / plan.settings.store)
     for name in strange:
         print(f"{name}: {config} makes nothing of this; --config names the configuration that does")
     if not targets:

@@ -7,6 +7,7 @@ from typing import Any
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.plan import sites_file
 from ddlbench.plan.catalogue import NAMES
+from ddlbench.plan.config_files import NAME_FORM, configuration
 from ddlbench.plan.plan import Plan
 from ddlbench.plan.probe import probes_of
 from ddlbench.plan.schema import Known, Path_, Problem, block, schemas
@@ -20,6 +21,22 @@ SITES = sites_file.FILE
 MOST_SHOWN = 30  # problems in one message
 SWITCHES = {"true": True, "false": False}
 _PATTERNS = frozenset("{}*?[]~")  # Snakemake or a shell does not take them literally
+OF_THE_DEFAULT = (  # lies below `results` or `logs`, with any ending, so it is no name of another configuration
+    "claims",
+    "datasets",
+    "environments",
+    "faults",
+    "figures",
+    "images",
+    "models",
+    "probes",
+    "runs",
+    "set-aside",
+    "store",
+    "tables",
+    "telemetry",
+    "SHA256SUMS",
+)
 OWN_FOLDERS = ("benchmarks", "config", "containers", "docs", "logs", "profiles", "src", "tests", "workflow")
 
 
@@ -34,7 +51,8 @@ def load(
     """Read the settings, the links, the sites and the studies of a repository, and make the plan.
 
     Args:
-        config: the settings, merged with those of the command line, or their file. Not validated yet.
+        config: the settings, merged with those of the command line, or a file whose values replace those of the
+            default configuration. Not validated yet.
         root: the repository.
         source: the file that messages about settings name; not used if `config` is a file.
         scheduler: the scheduler that gives us machines (slurm); None: there is none.
@@ -48,7 +66,7 @@ def load(
     """
     if isinstance(config, Path):
         source = str(config.relative_to(root)) if config.is_relative_to(root) else str(config)
-        config = read_yaml(config, root)
+        config = configuration([config], root=root).settings
     if isinstance(config, Mapping):  # Snakemake's --config gives switches as text
         given = {key: str(config.get(key)) for key in ("fresh", "results_outside")}
         config = {**config, **{key: SWITCHES[text] for key, text in given.items() if text in SWITCHES}}
@@ -88,6 +106,7 @@ def load(
         if name not in figures
     ]
     problems += _misplaced_results(settings, root, source)
+    problems += _unfit_name(settings.name, source)
     problems += _unknown_figures(settings.default_figures, figures, set(available) - set(studies), source)
     if problems:
         raise _error(problems)
@@ -137,6 +156,17 @@ def _misplaced_results(settings: Settings, root: Path, file: str) -> Iterator[Pr
     elif results.parts[0] in OWN_FOLDERS or results.parts[0].startswith("."):
         text = f"{str(results)!r} is a folder of the project's own (possible is another below the repository)"
         yield Problem(file, ("results",), text)
+
+
+def _unfit_name(name: str, file: str) -> Iterator[Problem]:
+    """A configuration's name must be that of a folder which no rule makes below `results` or `logs`."""
+    hint = "that of its file counts where the key `name` gives none; such a key may stand in the file"
+    if name and not NAME_FORM.fullmatch(name):
+        text = f"{name!r} is not a name for a folder of results (expected letters, digits, `_`, `.`, `+`, `-`; {hint})"
+        yield Problem(file, ("name",), text)
+    elif name.partition(".")[0] in OF_THE_DEFAULT:
+        text = f"{name!r} is a folder or file of the default configuration's results (expected another name; {hint})"
+        yield Problem(file, ("name",), text)
 
 
 def _reversed_bounds(settings: Settings, file: str) -> Iterator[Problem]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Literal
 
 from ddlbench.protocol.codec import read
@@ -106,11 +107,13 @@ class Probes:
 class Settings:
     """A configuration that its schema accepts.
 
-    `grids` are the changes to the studies' grids, which the plan holds expanded.
+    `grids` are the changes to the studies' grids, which the plan holds expanded. `results` is the folder of the results
+    of all configurations, and `name` tells this one from others; that of the default configuration is empty.
     """
 
     fresh: bool
     results: str
+    name: str = ""
     results_outside: bool = False
     measure: Measure
     other_measurements: Literal["wait", "refuse", "ignore"]
@@ -127,6 +130,21 @@ class Settings:
     studies: Sequence[str]
     default_figures: Sequence[str]
     grids: Mapping[str, object]
+
+    @property
+    def own_results(self) -> str:
+        """The folder of what this configuration alone makes: figures, tables, manifests, data sets, probes."""
+        return str(Path(self.results) / self.name)
+
+    @property
+    def store(self) -> Path:
+        """The folder of the measurements, which configurations share."""
+        return Path(self.results) / "store"
+
+    @property
+    def logs(self) -> str:
+        """The folder of the logs of what this configuration alone makes."""
+        return str(Path("logs") / self.name)
 
 
 def settings_from(config: Mapping[str, object]) -> Settings:

@@ -56,11 +56,11 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     """
     die_with_parent()
     started = datetime.now(UTC)
-    results = Path(plan.settings.results)
+    results = Path(plan.settings.own_results)
     run = plan.run(run_id)
     current_invocation = invocation(results / ".invocation.json", run_id)
     began = datetime.fromtimestamp(current_invocation.began, UTC)
-    store = Store(results / "store", as_params(plan.settings.measure))
+    store = Store(plan.settings.store, as_params(plan.settings.measure))
     inventory = Inventory(plan, run, materials, store, began)
     if plan.settings.fresh:
         inventory.start_afresh(

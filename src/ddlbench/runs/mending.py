@@ -13,7 +13,7 @@ from pathlib import Path
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.mismatches import Mismatch, unsound
 from ddlbench.measurements.provenance import SUFFIX, relative_name, repository_root
-from ddlbench.measurements.store import STORE, Store, set_aside
+from ddlbench.measurements.store import Store, set_aside
 from ddlbench.plan import Plan
 
 
@@ -48,31 +48,33 @@ def require_sound(files: Iterable[Path | str]) -> None:
             )
 
 
-def set_aside_damage(made: Iterable[str], results: Path) -> None:
+def set_aside_damage(made: Iterable[str], results: Path, store: Path) -> None:
     """Set aside what is damaged of results that are about to be made again, and name it on stderr.
 
     Args:
         made: the files that jobs are going to make.
-        results: the folder of the results, in which the folder `set-aside` is made.
+        results: the folder of the configuration's own results, in which the folder `set-aside` is made.
+        store: the folder of the measurements.
     """
     for file in (Path(name.removesuffix(SUFFIX)) for name in made if name.endswith(SUFFIX)):
         if file.exists() or Path(f"{file}{SUFFIX}").exists():
             for mismatch in unsound(file):
-                put_away(mismatch, file, results)
+                put_away(mismatch, file, results, store)
 
 
-def put_away(mismatch: Mismatch, of: Path, results: Path) -> None:
+def put_away(mismatch: Mismatch, of: Path, results: Path, store: Path) -> None:
     """Set aside one damaged file, if there is something to set aside, and a measurement with its telemetry.
 
     Args:
         mismatch: what is wrong.
         of: the result whose sidecar says so. Inputs that other rules make stay where they are: if they are damaged,
             their own sidecars say so.
-        results: the folder of the results.
+        results: the folder of the configuration's own results.
+        store: the folder of the measurements.
     """
     root = repository_root(of)
     path, why = root / mismatch.path, f"{mismatch.path}: {mismatch.why}"
-    store = root / relative_name(results / STORE, root)
+    store = root / relative_name(store, root)
     is_of_the_store = path.is_relative_to(store)
     is_beside = path.parent == (root / relative_name(of, root)).parent
     if not (is_of_the_store or is_beside or mismatch.record is not None):
@@ -97,7 +99,7 @@ def made_by_rules(plan: Plan) -> set[str]:
         Figures, tables, manifests, data sets and probes, as paths below the repository's root.
     """
     return {
-        f"{plan.settings.results}/{name}"
+        f"{plan.settings.own_results}/{name}"
         for name in (
             *(f"figures/{name}.svg" for name in plan.figures),
             *plan.probe_tables,

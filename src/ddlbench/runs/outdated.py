@@ -33,7 +33,7 @@ def is_unfinished(manifest: Path, plan: Plan, run_id: str) -> bool:
         True if a data set of its measurable points is missing, or if points lack an environment that could not be made.
     """
     keys = {point.dataset_key for point in plan.measurable_points(run_id)}
-    datasets = Path(plan.settings.results) / "datasets"
+    datasets = Path(plan.settings.own_results) / "datasets"
     return has_lost(datasets / f"{key}.npz" for key in keys) or lacks_its_environment(manifest)
 
 
