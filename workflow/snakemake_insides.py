@@ -1,12 +1,18 @@
 """All that ddlbench needs of Snakemake beyond its documented interface. A new Snakemake can break this module alone.
 
-Each function takes `workflow`, the object that Snakemake gives to a Snakefile. None of them changes anything on disk.
+`workflow` is the object that Snakemake gives to a Snakefile. No function changes anything on disk.
 """
 
+import os
+import shutil
+import subprocess
 from dataclasses import dataclass
 from typing import Any
 
+from snakemake.persistence import PersistenceBase
 from snakemake.settings.enums import Quietness
+
+_CANCELLING_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,32 @@ def show_jobs_of_dry_run(workflow: Any) -> None:
     settings = workflow.logger_manager.settings
     if settings.dryrun and settings.quiet:
         settings.quiet.discard(Quietness.PROGRESS)
+
+
+def take_no_locks() -> None:
+    """Have Snakemake lock no folder in this process, whatever the profile says: its lock files outlive a killed call.
+
+    The way out that it names, `--unlock`, would drop those of calls that live. `ddlbench.runs.file_locks` has others.
+    """
+    PersistenceBase.lock = PersistenceBase.lock_warn_only = PersistenceBase.noop
+
+
+def leave(workflow: Any) -> str:
+    """Cancel the jobs that this process has submitted; their end is not in its hands.
+
+    Returns a line on the jobs that may be left, if any.
+    """
+    executor = getattr(workflow.scheduler, "_executor", None)
+    if folder := getattr(executor, "_tmpdir", None):
+        shutil.rmtree(os.path.abspath(folder), ignore_errors=True)
+    if not (name := getattr(executor, "run_uuid", None)):  # the name of all its jobs
+        return ""
+    command = ["scancel", "--name", name]
+    try:
+        subprocess.run(command, capture_output=True, timeout=_CANCELLING_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return f"SLURM does not answer, and its jobs may go on. To end them:  {' '.join(command)}\n"
+    return ""
 
 
 def make_again(workflow: Any, output: str) -> None:

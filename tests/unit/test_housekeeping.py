@@ -69,13 +69,27 @@ def lock_of_snakemake(folder: Path) -> Path:
     return lock
 
 
-def test_locks_of_snakemake_go_when_nobody_works_there_any_more(tmp_path: Path) -> None:
+def script_of_snakemake(folder: Path) -> Path:
+    script = folder / ".snakemake/scripts/tmp1234.measure_run.py"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.touch()
+    return script
+
+
+def test_locks_of_a_killed_snakemake_go_though_another_one_lives(tmp_path: Path) -> None:
     lock = lock_of_snakemake(tmp_path)
     with holding(tmp_path):
-        clean_up(tmp_path)
-        assert lock.exists()
-    assert "1 locks of a Snakemake that was killed" in clean_up(tmp_path)
+        assert "1 locks of a Snakemake that was killed" in clean_up(tmp_path)
     assert not lock.exists()
+
+
+def test_scripts_of_a_killed_snakemake_go_when_nobody_works_there_any_more(tmp_path: Path) -> None:
+    script = script_of_snakemake(tmp_path)
+    with holding(tmp_path):
+        clean_up(tmp_path)
+        assert script.exists()
+    assert "1 scripts of a Snakemake that was killed" in clean_up(tmp_path)
+    assert not script.exists()
 
 
 def test_a_snakemake_without_locks_of_ours_is_seen_by_its_process(tmp_path: Path) -> None:
@@ -85,8 +99,8 @@ def test_a_snakemake_without_locks_of_ours_is_seen_by_its_process(tmp_path: Path
     with subprocess.Popen(command, cwd=tmp_path, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"started\n"
-        lock = lock_of_snakemake(tmp_path)
+        script = script_of_snakemake(tmp_path)
         clean_up(tmp_path)
-        assert lock.exists()
+        assert script.exists()
         process.kill()
     assert not is_in_use(tmp_path)

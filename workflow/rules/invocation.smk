@@ -1,6 +1,27 @@
 # What is done before the first job of an invocation and after its last one. Nothing here happens while rules are read.
+from functools import partial
+from time import time
+
+from snakemake.shell import shell
+
+from ddlbench.runs.ending import IGNORE_INTERRUPTS, end_quietly, records_since
+from ddlbench.runs.preconditions import check_room
+from ddlbench.sandbox.sandbox import check_sandbox
+
 INVOCATION = f"{RESULTS}/.invocation.json"
+ON_EMULATED_HOSTS = ("measure", "faults", "point_to_point", "collectives")
 to_run = []
+
+shell.prefix(f"set -euo pipefail; {IGNORE_INTERRUPTS}")
+
+
+def end_with_one_line():
+    """Have Ctrl-C and SIGTERM say what is kept. Snakemake takes SIGTERM for itself between planning and the first job."""
+    end_quietly(partial(records_since, PLAN.settings.store, time()), partial(insides.leave, workflow))
+
+
+if PLANNING:
+    end_with_one_line()
 
 
 def request_of(job):
@@ -23,6 +44,13 @@ def failures_among(jobs):
     return [why for description, why in failures().items() if description in made]
 
 
+def needs_sandbox(job):
+    """Whether a job measures on emulated hosts of this machine."""
+    is_submitted = insides.submits_jobs(workflow) and not job.is_local
+    is_gap = job.rule == "measure" and not PLAN.measurable_points(job.wildcards["run"])
+    return job.rule in ON_EMULATED_HOSTS and not is_submitted and not is_gap
+
+
 # Files that another invocation makes or needs are left to it. What cannot be placed on this machine is refused before any
 # job starts. The jobs of one invocation share their worker groups, so they must know which runs it wants.
 onstart:
@@ -33,6 +61,9 @@ onstart:
             writes=[file for job in to_run for file in job.outputs],
             reads=[file for job in to_run for file in job.inputs],
         )
+        check_room([Path(RESULTS), Path("logs")])
+        if any(needs_sandbox(job) for job in to_run):
+            check_sandbox(patience_s=60.0)  # a busy machine may take its time
         check_placements(PLAN, wanted)
         if insides.submits_jobs(workflow):
             check_requests([request_of(job) for job in to_run if not job.is_local], partitions())
@@ -42,6 +73,7 @@ onstart:
     set_aside_damage(made, Path(RESULTS), PLAN.settings.store)
     if PLAN.settings.fresh:
         stamp(FRESH)
+    end_with_one_line()
     announce(INVOCATION, wanted)
     claim(Path(RESULTS), OWNER)
 

@@ -46,6 +46,7 @@ SCHEDULER = (
 PLANNING = insides.plans_for_jobs(workflow)
 if PLANNING:
     insides.show_jobs_of_dry_run(workflow)
+insides.take_no_locks()
 if PLANNING and SCHEDULER:
     insides.ignore_cores(workflow)
 

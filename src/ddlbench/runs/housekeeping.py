@@ -1,8 +1,8 @@
 """What killed calls of Snakemake leave behind, and its removal.
 
-Processes, mounts and namespaces need no removal: they end with the process that started them. Two things remain: the
-lock files of a Snakemake that was started without `nolock`, and containers of a container engine's daemon, if what
-started them was killed.
+Processes, mounts and namespaces need no removal: they end with the process that started them. So do our own locks. What
+remains are containers of a container engine's daemon, the scripts that Snakemake has written for its jobs, and its lock
+files, if it was started without our Snakefile's settings. None of our calls uses those.
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ from ddlbench.containers.engines import remove_abandoned_containers
 from ddlbench.runs import file_locks
 
 LOCKS = Path(".snakemake/locks")
+SCRIPTS = Path(".snakemake/scripts")
 
 
 def clean_up(root: Path = Path()) -> list[str]:
@@ -22,14 +23,14 @@ def clean_up(root: Path = Path()) -> list[str]:
         root: the repository, which Snakemake was started in.
 
     Returns:
-        What was removed, in words, one entry for each container and one for all lock files.
+        What was removed, in words: one entry for each container, one for all lock files, one for all scripts.
     """
     removed = [f"container {name}" for name in remove_abandoned_containers()]
-    locks = sorted((root / LOCKS).glob("*.lock"))
-    if locks and not is_in_use(root):
-        for lock in locks:
-            lock.unlink(missing_ok=True)
-        removed.append(f"{len(locks)} locks of a Snakemake that was killed")
+    scripts = [] if is_in_use(root) else sorted((root / SCRIPTS).glob("tmp*"))
+    for what, files in (("locks", sorted((root / LOCKS).glob("*.lock"))), ("scripts", scripts)):
+        for file in files:
+            file.unlink(missing_ok=True)
+        removed += [f"{len(files)} {what} of a Snakemake that was killed"] if files else []
     return removed
 
 

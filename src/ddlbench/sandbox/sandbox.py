@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.sandbox.refusals import advice, is_in_container, kernel_settings
 from ddlbench.system.processes import run_to_its_end
 
 _PROBE_TIMEOUT_S = 10.0
@@ -119,12 +120,10 @@ def check_sandbox(within: Sequence[str] = (), *, patience_s: float = _PROBE_TIME
             "unshare is not installed; it comes with the Debian package util-linux"
         ) from error
     if answer.returncode != 0:
+        said = answer.stderr.strip()
+        what_helps = advice(said, kernel_settings(), in_container=is_in_container())
         raise DdlbenchError(
-            f"this machine allows no private sandbox for emulated hosts ({answer.stderr.strip()}). As root:\n"
-            "  sysctl -w kernel.unprivileged_userns_clone=1                  (Debian)\n"
-            "  sysctl -w kernel.apparmor_restrict_unprivileged_userns=0      (Ubuntu)\n"
-            "  or start the container that this is with\n"
-            "  --security-opt seccomp=unconfined --cap-add SYS_ADMIN --cap-add NET_ADMIN"
+            f"this machine allows no private sandbox for emulated hosts ({said}). {what_helps}"
         )
 
 

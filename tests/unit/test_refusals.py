@@ -1,0 +1,61 @@
+"""Why a sandbox is refused: what helps follows from the errno and from what the kernel is set to."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ddlbench.runs.preconditions import check_room
+from ddlbench.sandbox.refusals import advice, kernel_settings
+
+DEBIANS, UBUNTUS = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_unprivileged_userns"
+
+
+def refused(number: int, settings: dict[str, str] | None = None, *, in_container: bool = False) -> str:
+    said = f"unshare: unshare failed: {os.strerror(number)}"
+    return advice(said, settings or {}, in_container=in_container)
+
+
+@pytest.mark.parametrize(
+    ("number", "settings", "in_container", "helps"),
+    [
+        (errno.ENOSPC, {"user.max_user_namespaces": "0"}, False, "sysctl -w user.max_user_namespaces="),
+        (errno.ENOSPC, {"user.max_pid_namespaces": "3"}, True, "sysctl -w user.max_pid_namespaces="),
+        (errno.EPERM, {DEBIANS: "0", UBUNTUS: "1"}, False, f"sysctl -w {DEBIANS}=1"),
+        (errno.EPERM, {DEBIANS: "1", UBUNTUS: "1"}, False, f"sysctl -w {UBUNTUS}=0"),
+        (errno.EPERM, {DEBIANS: "1"}, True, "--security-opt seccomp=unconfined"),
+        (errno.EPERM, {}, False, "a security module may forbid it"),
+        (errno.ENOMEM, {}, True, "no memory left"),
+        (errno.EAGAIN, {}, False, "ulimit -u"),
+        (errno.EINVAL, {}, False, "CONFIG_USER_NS"),
+    ],
+)
+def test_only_what_helps_here_is_advised(number, settings, in_container, helps):
+    said = refused(number, settings, in_container=in_container)
+    assert helps in said
+    others = {"sysctl -w", "--security-opt", "ulimit -u", "CONFIG_USER_NS"}
+    assert not [each for each in others if each in said and each not in helps and helps not in each]
+
+
+@pytest.mark.needs("sandboxes")
+def test_a_limit_of_the_kernel_is_named_by_the_setting_that_is_used_up():
+    code = "from ddlbench.sandbox.sandbox import check_sandbox; check_sandbox()"
+    forbidding = 'echo 0 >/proc/sys/user/max_net_namespaces && exec "$@"'
+    answer = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", forbidding, "sh", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+    )
+    assert "sysctl -w user.max_net_namespaces=" in answer.stderr
+    assert "max_user_namespaces" not in answer.stderr.rpartition("\n\n")[2]
+
+
+def test_the_kernels_settings_are_numbers():
+    assert all(value.lstrip("-").isdigit() for value in kernel_settings().values())
+
+
+def test_room_is_looked_for_where_a_folder_would_be_made_and_nothing_is_left_there(tmp_path):
+    check_room([tmp_path / "results" / "store"])
+    assert list(tmp_path.iterdir()) == []
