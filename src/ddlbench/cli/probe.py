@@ -125,6 +125,7 @@ def _probe_link(arguments: argparse.Namespace) -> int:
     from ddlbench.network.link import Link
     from ddlbench.plan import load
     from ddlbench.probes.link_probe import probe_link
+    from ddlbench.runs.machine_lock import alone_on_this_machine
 
     plan = load(DEFAULT_CONFIG, Path.cwd())
     if arguments.name not in plan.links:
@@ -133,15 +134,16 @@ def _probe_link(arguments: argparse.Namespace) -> int:
     named = plan.links[arguments.name]
     link = Link(named.bandwidth_mbit, named.latency_ms, named.loss_percent)
     must_be_writable(arguments.output)
-    found = probe_link(
-        link,
-        dilation=arguments.dilation,
-        rule=RULE,
-        largest_bytes=arguments.largest_bytes,
-        timeout_s=arguments.timeout_s,
-        netpipe=arguments.netpipe,
-        tolerances=plan.settings.tolerances,
-    )
+    with alone_on_this_machine(plan.settings.other_measurements):
+        found = probe_link(
+            link,
+            dilation=arguments.dilation,
+            rule=RULE,
+            largest_bytes=arguments.largest_bytes,
+            timeout_s=arguments.timeout_s,
+            netpipe=arguments.netpipe,
+            tolerances=plan.settings.tolerances,
+        )
     measured = found.measured.as_dict() if found.measured else {}
     print(f"link {arguments.name}: asked {link}")
     print(

@@ -160,6 +160,7 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
             store=str(inventory.store.root),
             attempt=current,
             progress=ProgressCounts(len(numbers), elsewhere),
+            other_measurements=settings.other_measurements,
         )
         write_atomically(path, written(job))
         if status := _run_session(run, path, within):

@@ -4,14 +4,20 @@ A link is verified when it is made for the first time. After every repetition th
 compared with those that were made. A change that only traffic shows (a busy machine, a delay process without CPU time)
 is found by a shorter measurement at intervals. It is due when the links have not been measured for `recheck_s` and for
 forty times as long as the last measurement took, so that it costs at most a fortieth of the time.
+
+A busy machine makes links slow and late. So what is found wrong while others take the cores is measured again when they
+do not.
 """
 
+import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.network import queueing_disciplines
-from ddlbench.network.limits import Capacity, check_delay
+from ddlbench.network.limits import Capacity, LinkRefused, check_delay
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
 from ddlbench.network.star import Star
@@ -21,10 +27,11 @@ from ddlbench.network.verify_sites import verify_sites
 from ddlbench.plan import Point
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.system.clock import Clock
+from ddlbench.telemetry.other_load import wait_for_others
 
-COST = (
-    1 / 40
-)  # of the time, for checks at most  # of the time, for checks at most  # of the time, for checks at most
+COST = 1 / 40  # of the time, for checks at most
+
+Result = TypeVar("Result")
 
 
 class Drifted(DdlbenchError):
@@ -55,8 +62,20 @@ class Links:
         right_at_s: when a measurement last found the links right, in seconds of the session.
     """
 
-    def __init__(self, star: Star, tolerances: Tolerances, *, recheck_s: float, clock: Clock) -> None:
+    def __init__(
+        self, star: Star, tolerances: Tolerances, *, recheck_s: float, clock: Clock, patience_s: float = 0.0
+    ) -> None:
+        """Take over the links of a star.
+
+        Args:
+            star: its links are open.
+            tolerances: how far a link may be from what was asked for.
+            recheck_s: how often to measure a link that is in use.
+            clock: of the session.
+            patience_s: how long to wait, each time, for others that take the cores.
+        """
         self.star = star
+        self._patience_s = patience_s
         self.made: Link | Sites | None = None
         self.right_at_s = clock.now_s()
         self._tolerances = tolerances
@@ -130,20 +149,35 @@ class Links:
                 self.open()
                 check_delay(each, self.star.backend)
                 with self._clock.probing():
-                    self._capacity.check(each, senders=senders)
+                    self._when_quiet(partial(self._capacity.check, each, senders=senders))
 
     def _measured(self, effort: Effort) -> Mapping[str, object]:
+        with self._clock.probing():
+            found = self._when_quiet(lambda: self._measured_once(effort))
+        self.right_at_s = self._clock.now_s()
+        return found
+
+    def _measured_once(self, effort: Effort) -> Mapping[str, object]:
         assert self.made is not None
         began_s = self._clock.now_s()
         found: Mapping[str, object]
-        with self._clock.probing():
-            if isinstance(self.made, Sites):
-                found = verify_sites(self.star, self.made, self._tolerances, effort)
-            else:
-                found = verify(self.star, self.made, self._tolerances, effort).as_dict()
-        self.right_at_s = self._clock.now_s()
-        self._cost_s = self.right_at_s - began_s
+        if isinstance(self.made, Sites):
+            found = verify_sites(self.star, self.made, self._tolerances, effort)
+        else:
+            found = verify(self.star, self.made, self._tolerances, effort).as_dict()
+        self._cost_s = self._clock.now_s() - began_s
         return found
+
+    def _when_quiet(self, read: Callable[[], Result]) -> Result:
+        """Measure a link; if it is wrong, wait until others leave the cores alone, and measure it again."""
+        try:
+            return read()
+        except (LinkRefused, OutOfTolerance) as error:
+            if self._patience_s == 0:
+                raise
+            print(f"{error}\n  The link is measured again.", file=sys.stderr, flush=True)
+        wait_for_others(self._patience_s)
+        return read()
 
     def _words(self, now: str) -> str:
         assert self.made is not None

@@ -8,10 +8,10 @@ import sys
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from ddlbench.environments.runtime_environment import OF_A_RECORD
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
 from ddlbench.hosts.group_on_hosts import GroupOnHosts, is_on_nodes, launched
@@ -30,8 +30,11 @@ from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SessionJob
+from ddlbench.sweep.sources import sources
 from ddlbench.sweep.steps import joined_times_ms, planned_steps, steps_of_training, train
+from ddlbench.sweep.undisturbed import patience_s, undisturbed
 from ddlbench.system.clock import Clock
+from ddlbench.telemetry.other_load import LoadWatch
 from ddlbench.telemetry.telemetry import RunTelemetry
 from ddlbench.telemetry.waiting import Waiting
 
@@ -53,8 +56,13 @@ class Session:
         self.dilation = job.group.placement.dilation
         self.links: Links | None = None
         if self.star:
-            recheck_s = job.measure.recheck_s
-            self.links = Links(self.star, job.tolerances, recheck_s=recheck_s, clock=clock)
+            self.links = Links(
+                self.star,
+                job.tolerances,
+                recheck_s=job.measure.recheck_s,
+                clock=clock,
+                patience_s=patience_s(job.other_measurements),
+            )
         self.kept: list[tuple[float, Path]] = []  # when, in seconds of the session
         self.models = model_shapes(Point.from_dict(each.point) for each in job.points)
 
@@ -96,6 +104,13 @@ class Session:
         return self._of_telemetry.enter_context(sampled)
 
     def measure(self, pending: PendingPoint) -> Record:
+        record = undisturbed(partial(self._record, pending), self.job.other_measurements)
+        path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
+        self.kept.append((self.clock.now_s(), path))
+        return record
+
+    def _record(self, pending: PendingPoint) -> Record:
+        """Measure a repetition once; the record is not kept yet."""
         started = datetime.now(UTC)
         if pending.point.runtime != self.runtime:
             self.connect(pending.point.runtime)
@@ -115,7 +130,7 @@ class Session:
             "warmup_steps": 0,
             "link": None,
             "telemetry": None,
-            "provenance": self._provenance(pending.point),
+            "provenance": sources(self.job, self.group, pending.point),
         }
         try:
             record |= self._repetition(pending, link, is_new)
@@ -124,24 +139,7 @@ class Session:
             self.connect(restart=True)
         record["ended"] = datetime.now(UTC).isoformat()
         self._confirm(record)
-        path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
-        self.kept.append((self.clock.now_s(), path))
         return record
-
-    def _provenance(self, point: Point) -> dict[str, object]:
-        """The inputs of the repetition, and the hosts that it ran on."""
-        dataset = self.job.datasets[point.dataset_key]
-        environment = asdict(self.job.group.environments[point.runtime])
-        return {
-            "dataset": {"name": dataset.name, "sha256": dataset.sha256},
-            "environment": {key: environment[key] for key in OF_A_RECORD if environment[key] is not None},
-            "code": self.job.code,
-            "hosts": list(self.group.hosts.facts),
-            **self.group.hosts.provenance,
-            **({"gpus": self._gpus()} if self.job.group.devices == "gpu" else {}),
-            "fabric": point.fabric,
-            "backend": self.star.backend.name if self.star else None,
-        }
 
     def _repetition(
         self, pending: PendingPoint, link: dict[str, object] | None, is_new: bool
@@ -183,8 +181,10 @@ class Session:
             self.telemetry.begin(point_id(pending.point), pending.repetition)
         are_here = self.runtime == "bare" and not is_on_nodes(self.job.group.fabric)  # the workers' processes
         waiting = Waiting(group.pids()) if are_here else None
+        watch = LoadWatch() if are_here else None
         parts = train(group, steps, budget_s=None if whole else measure.step_budget_s)
         of_workers = waiting.since_start() if waiting else None
+        others = watch.since_start() if watch else None
         sampled = self.telemetry.end(len(joined_times_ms(parts)[0])) if self.telemetry else None
         self.clock.steps_s += monotonic() - began
         ends = group.conclude(evaluate=pending.point.epochs > 0)
@@ -200,15 +200,8 @@ class Session:
             "planned_steps": steps,
             "synchronous": self.job.synchronous,
             "scheduling": of_workers,
+            "others": others and asdict(others),
             "telemetry": sampled and asdict(sampled),
-        }
-
-    def _gpus(self) -> dict[str, object]:
-        """Each worker's GPU, if it is on this machine; how many workers share one; the versions of the libraries."""
-        return {
-            "of_workers": [asdict(share) for share in self.group.gpus],
-            "workers_per_gpu": max((share.workers for share in self.group.gpus), default=1),
-            "versions": dict(self.group.group.ready[0].versions),
         }
 
     def _not_fitting(self, prepared: list[Prepared]) -> dict[str, object]:

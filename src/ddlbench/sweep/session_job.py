@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.measurements.statistics import Timed
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.tolerances import Tolerances
+
+WhenBusy = Literal["wait", "refuse", "ignore"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class SessionJob:
         code: its version, for the records.
         store: the folder of the measurement store.
         attempt: the id of this attempt at the run.
+        other_measurements: what to do about others that take the cores, as the configuration's key says.
     """
 
     group: GroupJob
@@ -90,3 +94,4 @@ class SessionJob:
     store: str
     attempt: str
     progress: ProgressCounts
+    other_measurements: WhenBusy

@@ -1,0 +1,114 @@
+"""How much of this machine's cores others take: all processes but those that this one sees, and the hypervisor."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+
+from ddlbench.telemetry.waiting import Waiting
+
+MOST_PERCENT = 25.0  # of the cores; a second measurement takes half of them and more
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class OtherLoad:
+    """What others took of the cores in some time.
+
+    Attributes:
+        lasted_s: the time, in s.
+        cores: how many cores this process may use; the percentages are of all of them together.
+        others_percent: other processes; interrupts are not counted, as most are of our own packets.
+        steal_percent: the hypervisor, which ran something else.
+    """
+
+    lasted_s: float
+    cores: int
+    others_percent: float
+    steal_percent: float
+
+    @property
+    def is_much(self) -> bool:
+        """Whether it is more than `MOST_PERCENT`, two ticks of each core aside, as the kernel counts in ticks."""
+        ticks_percent = 200 * _TICK_S / self.lasted_s
+        return self.others_percent + self.steal_percent > MOST_PERCENT + ticks_percent
+
+    def __str__(self) -> str:
+        return (
+            f"others take {self.others_percent:.0f} % of this machine's {self.cores} cores, "
+            f"the hypervisor {self.steal_percent:.0f} %"
+        )
+
+
+class LoadWatch:
+    """Watches, from now on, what others take of the cores that this process may use.
+
+    Args:
+        own: lists the ids of our processes; None: all in /proc, which in a sandbox are those of the sandbox.
+    """
+
+    def __init__(self, own: Callable[[], Iterable[int]] | None = None) -> None:
+        self._cores = os.sched_getaffinity(0)
+        self._own = Waiting((own or _all_processes)())
+        self._began_s, self._before = monotonic(), _used(self._cores)
+
+    def since_start(self) -> OtherLoad | None:
+        """Say what others took since then.
+
+        Returns:
+            The load; None if this kernel does not count how long a thread ran.
+        """
+        if not Path("/proc/thread-self/schedstat").exists():
+            return None
+        (processes_s, steal_s), lasted_s = _used(self._cores), max(_TICK_S, monotonic() - self._began_s)
+        own_s = sum(each["ran_ms"] for each in self._own.since_start()) / 1000
+        others_s = max(0.0, processes_s - self._before[0] - own_s)
+        whole_s = len(self._cores) * lasted_s
+        stolen_s = max(0.0, steal_s - self._before[1])
+        return OtherLoad(lasted_s, len(self._cores), 100 * others_s / whole_s, 100 * stolen_s / whole_s)
+
+
+def wait_for_others(patience_s: float) -> None:
+    """Wait until others leave the cores alone, and say so on stderr if somebody has to be waited for.
+
+    Args:
+        patience_s: how long to wait at most, in s; 0: not at all.
+    """
+    began, waits = monotonic(), False
+    while monotonic() - began < patience_s:
+        watch = LoadWatch()
+        sleep(_LOOK_S)
+        load = watch.since_start()
+        if load is None or not load.is_much:
+            return
+        if not waits:
+            print(f"waiting (at most {patience_s:g} s): {load}", file=sys.stderr, flush=True)
+        waits = True
+
+
+def _all_processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _used(cores: Iterable[int]) -> tuple[float, float]:
+    return core_times_s(Path("/proc/stat").read_text(), cores)
+
+
+def core_times_s(text: str, cores: Iterable[int]) -> tuple[float, float]:
+    """Add up what processes and the hypervisor have taken of some cores since the machine started.
+
+    Args:
+        text: the content of /proc/stat.
+        cores: the numbers of the cores.
+
+    Returns:
+        The time of processes (user, nice and system) and the stolen time, in s.
+    """
+    wanted = {f"cpu{core}" for core in cores}
+    ticks = [
+        list(map(int, numbers)) for name, *numbers in map(str.split, text.splitlines()) if name in wanted
+    ]
+    return sum(sum(each[:3]) for each in ticks) * _TICK_S, sum(each[7] for each in ticks) * _TICK_S
