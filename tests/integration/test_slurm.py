@@ -19,6 +19,7 @@ def test_the_same_point_is_measured_on_two_and_on_four_nodes(on_cluster):
     for record in records:
         workers, slurm = record["point"]["workers"], record["provenance"]["slurm"]
         assert record["parameters_identical"]
+        assert slurm["exclusive"] is True
         assert len(record["parameters_sha256"]) == len(record["step_times_ms"]) == workers
         assert slurm["nodes"] == [f"node{number}" for number in range(1, workers + 1)]
         assert [facts["slurm_job"] for facts in record["provenance"]["hosts"]] == [slurm["job"]] * workers

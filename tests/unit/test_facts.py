@@ -3,7 +3,7 @@
 import json
 import os
 
-from ddlbench.measurements.facts import FACTS, gather, short_label
+from ddlbench.measurements.facts import FACTS, OF_COMPUTE, OF_NETWORK, differing, gather, short_label
 
 
 def test_this_node_says_what_it_is():
@@ -53,3 +53,27 @@ def test_the_label_is_short():
     assert (
         short_label({"cpu_model": "AMD EPYC 7742 64-Core Processor", "cores": 1}) == "AMD EPYC 7742, 1 core"
     )
+
+
+ALL = OF_COMPUTE + OF_NETWORK
+CARD = {"kind": "ethernet", "driver": "mlx5_core", "speed_mbit": 25_000, "name": "eth0"}
+NODE = {"cpu_model": "A", "cores": 8, "clock_mhz": 3000.0, "gpus": [], "interfaces": [CARD]}
+NODE |= {"congestion_control": "cubic", "hostname": "n1"}
+
+
+def test_hosts_of_one_kind_do_not_differ_whatever_their_names_and_order():
+    other = NODE | {"hostname": "n2", "interfaces": [CARD | {"name": "eth1"}]}
+    assert differing([[NODE, other], [other, NODE], [NODE | {"clock_mhz": None}, other]], ALL) == {}
+
+
+def test_what_hosts_of_two_repetitions_differ_in_is_named():
+    changes = [
+        {"cpu_model": "B"},
+        {"clock_mhz": 2000.0},
+        {"congestion_control": "bbr"},
+        {"interfaces": [CARD | {"speed_mbit": 10_000}]},
+        {"gpus": ["H100"]},
+    ]
+    for change in changes:
+        assert differing([[NODE, NODE], [NODE, NODE | change]], ALL).keys() == change.keys()
+    assert differing([[NODE], [NODE | {"cpu_model": "B"}]], ALL) == {"cpu_model": ["A", "B"]}

@@ -15,6 +15,8 @@ SCONTROL = """#!/bin/sh
 case "$*" in
   "show hostnames n[1-2]") echo n1; echo n2 ;;
   "show node --oneliner n1") echo "NodeName=n1 Arch=x86_64 NodeAddr=10.0.0.1 NodeHostName=n1" ;;
+  "show job --oneliner 7") echo "JobId=7 JobName=a OverSubscribe=NO Contiguous=0" ;;
+  "show job --oneliner 8") echo "JobId=8 JobName=b OverSubscribe=OK Contiguous=0" ;;
   *) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1 ;;
 esac
 """
@@ -31,6 +33,11 @@ def told(tmp_path, monkeypatch):
 
 def test_a_job_knows_its_nodes_from_its_number_alone(told):
     assert allocation({"SLURM_JOB_ID": "7"}).nodes == ("n1", "n2")
+
+
+@pytest.mark.parametrize(("job", "exclusive"), [("7", True), ("8", False), ("9", None)])
+def test_a_job_knows_whether_its_nodes_are_its_own(told, job, exclusive):
+    assert slurm.is_exclusive(job) is exclusive
 
 
 def test_outside_of_a_job_there_are_no_nodes():

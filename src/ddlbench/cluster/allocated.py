@@ -12,7 +12,7 @@ from typing import Self
 
 from ddlbench.cluster.agent_client import Node, NodeLost, NodesTelemetry, RemoteProcess, ask_all
 from ddlbench.cluster.node_agent import CONTROL
-from ddlbench.cluster.slurm import allocation, how_it_ended, own_address
+from ddlbench.cluster.slurm import allocation, how_it_ended, is_exclusive, own_address
 from ddlbench.cluster.srun import srun_argv, variables_of_a_step
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail, write_atomically
@@ -99,6 +99,7 @@ class AllocatedHosts:
         self.provenance: Mapping[str, object] = {
             "slurm": {
                 "job": self.allocation.job,
+                "exclusive": is_exclusive(self.allocation.job),
                 "nodes": [node.name for node in self._nodes],
                 "interfaces": {node.name: node.hello.interface for node in self._nodes},
             }

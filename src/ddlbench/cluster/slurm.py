@@ -88,6 +88,22 @@ def own_address(variables: Mapping[str, str] = os.environ) -> str:
     return socket.gethostname()
 
 
+def is_exclusive(job: str) -> bool | None:
+    """Ask SLURM whether a job has its nodes for itself.
+
+    Args:
+        job: its number.
+
+    Returns:
+        Whether no other job may run on them; None if SLURM does not answer.
+    """
+    try:
+        shared = fields(ask("scontrol", "show", "job", "--oneliner", job)).get("OverSubscribe")
+    except DdlbenchError:
+        return None
+    return None if shared is None else shared == "NO"
+
+
 def how_it_ended(job: str) -> str:
     """Ask SLURM for the state of a job; repeat the question while SLURM cleans up after the job (COMPLETING).
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,6 +57,33 @@ def short_label(facts: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def differing(groups: Iterable[Sequence[Mapping[str, Any]]], names: Sequence[str]) -> dict[str, list[str]]:
+    """Find out in what the hosts of several repetitions differ.
+
+    Args:
+        groups: the facts of the hosts of each repetition. The order of hosts does not matter; a fact that a repetition
+            does not state is not compared.
+        names: the facts to compare.
+
+    Returns:
+        For each fact that is not the same in all repetitions, its values in words.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for hosts in groups:
+        for name in names:
+            values = [_in_words(name, facts[name]) for facts in hosts if facts.get(name) is not None]
+            if values and len(values) == len(hosts):
+                found.setdefault(name, {})[" and ".join(sorted(set(values)))] = None
+    return {name: list(values) for name, values in found.items() if len(values) > 1}
+
+
+def _in_words(name: str, value: Any) -> str:
+    if name == "interfaces":
+        cards = {" ".join(str(each.get(key)) for key in ("kind", "driver", "speed_mbit")) for each in value}
+        return ", ".join(sorted(cards)) or "none"
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
 def _read(fact: Fact) -> Any:
     try:
         return fact.read()
@@ -74,6 +101,11 @@ def _cpu_model() -> str:
         r"^(?:model name|cpu model|Model|Hardware)\s*:\s*(\S.*)$", _text("/proc/cpuinfo"), re.MULTILINE
     )
     return named[1].strip() if named else platform.processor() or platform.machine()
+
+
+def _clock_mhz() -> float:
+    """The highest clock that the first core is allowed; a virtual machine often does not say."""
+    return int(_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq")) / 1000
 
 
 def _memory_gb() -> float:
@@ -119,6 +151,7 @@ FACTS: dict[str, Fact] = {
     "hostname": Fact(socket.gethostname, str),
     "cpu_model": Fact(_cpu_model, str),
     "cores": Fact(os.cpu_count, int),
+    "clock_mhz": Fact(_clock_mhz, float, "MHz"),
     "cores_usable": Fact(_cores_usable, int),
     "memory_gb": Fact(_memory_gb, float, "GB"),
     "gpus": Fact(lambda: _nvidia("name"), list),
@@ -132,3 +165,5 @@ FACTS: dict[str, Fact] = {
     "slurm_nodes": Fact(_slurm_nodes, str),
     "time": Fact(lambda: datetime.now(UTC).isoformat(timespec="seconds"), str),
 }
+OF_COMPUTE = ("cpu_model", "cores", "clock_mhz", "gpus")
+OF_NETWORK = ("interfaces", "congestion_control")  # of nodes; emulated hosts are given theirs

@@ -11,6 +11,7 @@ from ddlbench.environments.failed_environments import NO_ENVIRONMENT
 from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_json
+from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.measurements import facts, provenance
 from ddlbench.measurements.fingerprint import fingerprint
 from ddlbench.measurements.record import Record
@@ -174,6 +175,22 @@ class Inventory:
         last = found[-1][1]
         paths = [str(path) for path, record in found if record["status"] == last["status"]]
         return ManifestEntry(point.id, point.as_dict(), key, last["status"], last["reason"], paths)
+
+    def differing_hosts(self, point: Point, run: Run) -> dict[str, list[str]]:
+        """Find out whether a point's repetitions are from hosts of different kinds.
+
+        Args:
+            point: of the plan.
+            run: the run that it belongs to.
+
+        Returns:
+            As of `facts.differing`; empty if all are of one kind, or if nothing was measured.
+        """
+        if self.status(point).name != "measurable":
+            return {}
+        records = (record for _, record in self.store.measurements(self.fingerprint(point, run)))
+        names = facts.OF_COMPUTE + (facts.OF_NETWORK if is_on_nodes(point.fabric) else ())
+        return facts.differing((record["provenance"]["hosts"] for record in records), names)
 
     def take_datasets_of(self, wanted: Iterable[Run]) -> None:
         """Add the data sets of other runs, if they lie in the same folders as those of this run.

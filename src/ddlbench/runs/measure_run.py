@@ -75,6 +75,14 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
             ):  # another job may have measured them
                 _measure(inventory, wanted, run, materials, logs)
     entries = [inventory.entry(point, run) for point in run.points]
+    mixed = {point.id: found for point in run.points if (found := inventory.differing_hosts(point, run))}
+    for name, found in mixed.items():
+        told = "; ".join(f"{fact}: {' or '.join(values)}" for fact, values in found.items())
+        print(
+            f"warning: {name}: its repetitions are from hosts that differ ({told})",
+            file=sys.stderr,
+            flush=True,
+        )
     grid = plan.grid(run.study, run.grid)
     content = {
         "run": run.id,
@@ -84,6 +92,7 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
         "report": {**grid.report, "per_epoch": grid.per_epoch},
         "measure": as_params(plan.settings.measure),
         "host": facts.short_label(inventory.facts),
+        "differing_hosts": mixed,
     }
     write_atomically(manifest, json.dumps(content, indent=1) + "\n")
     provenance.write_sidecar(
