@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,6 +23,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.hosts.group_on_hosts import assignments
 from ddlbench.launch.bare import workers_argv, workers_environment
 from ddlbench.launch.control_socket import unix_socket
+from ddlbench.launch.core_shares import CoreShares
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.group_member import Launch
@@ -40,7 +42,7 @@ _STOP_S = 120.0
 _ABORTED = "(SIGABRT)"
 
 
-def hosts_on(cores: Sequence[int], count: int = 2) -> Placement:
+def hosts_on(cores: Sequence[int], count: int = 2, dilation: float | str = "auto") -> Placement:
     """So many hosts of one vCPU each on `cores`."""
     memory = psutil.virtual_memory().available
     return place(
@@ -50,6 +52,7 @@ def hosts_on(cores: Sequence[int], count: int = 2) -> Placement:
         host_count=count,
         cores=list(cores),
         available_memory_bytes=memory,
+        dilation=dilation,
     )
 
 
@@ -88,8 +91,8 @@ def become(host: Host, namespace: int) -> Callable[[], None]:
 class Ours:
     """Our worker group, its models made."""
 
-    def __init__(self, group: WorkerGroup) -> None:
-        self.group = group
+    def __init__(self, group: WorkerGroup, shares: CoreShares) -> None:
+        self.group, self.shares = group, shares
 
     def take(self, model: str, batch_size: int) -> int:
         """Prepare a model and its batches; returns the number of its parameters."""
@@ -98,7 +101,8 @@ class Ours:
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[float]:
         """The times of `steps` steps that the ranks take together."""
-        reports = self.group.train(steps, from_fresh=from_fresh)
+        with self.shares.held():
+            reports = self.group.train(steps, from_fresh=from_fresh)
         return together([times for report in reports for times in report.step_times_ms])
 
     def step_times_ms(self, model: str, batch_size: int, steps: int) -> list[float]:
@@ -162,9 +166,10 @@ def ours(
                 timeouts=TIMEOUTS,
                 check=star.backend.check,
             ) as group,
+            CoreShares(server, hosts, monotonic() + TIMEOUTS.launch_s) as shares,
         ):
             group.connect([ModelShape(model, DIGITS) for model in models])
-            yield Ours(group)
+            yield Ours(group, shares)
 
 
 @dataclass(frozen=True)

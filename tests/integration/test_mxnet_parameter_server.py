@@ -122,13 +122,13 @@ def test_asynchronous_workers_make_their_own_steps_and_go_where_all_of_their_gra
     assert np.linalg.norm(each - together) < 0.05 * np.linalg.norm(together)
 
 
-def test_a_fiftieth_of_a_core_is_never_more_though_nobody_wants_the_rest_and_learns_the_same(measured_by):
+def test_an_eighth_of_a_core_is_never_more_though_nobody_wants_the_rest_and_learns_the_same(measured_by):
     sync = {"workers": 1, "strategy": "parameter_server_sync"}
-    point = {"model": "cnn", "batch_size": 256, "seed": 1, "steps": 2}
-    whole, fiftieth = (measured_by([point], core_share=share, **sync)[0]["ranks"][0] for share in (1.0, 0.02))
+    point = {"model": "cnn", "batch_size": 256, "seed": 1, "steps": 4}
+    whole, eighth = (measured_by([point], core_share=share, **sync)[0]["ranks"][0] for share in (1.0, 0.125))
     # A busy machine only gives it less; the kernel counts in ticks.
-    assert 0 < fiftieth["computed_s"] < 0.02 * fiftieth["took_s"] + 0.1
-    assert whole["parameters_sha256"] == fiftieth["parameters_sha256"]
+    assert 0 < eighth["computed_s"] < 0.125 * eighth["took_s"] + 0.1
+    assert whole["parameters_sha256"] == eighth["parameters_sha256"]
 
 
 def test_a_server_moves_the_parameters_twice_a_worker_and_step(tmp_path, mxnet_environment, digits):

@@ -16,7 +16,6 @@ import json, sys
 import torch
 import torch.distributed as dist
 from torch import nn
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.torch.ring_allreduce import Reduction
 
 rank, meeting = int(sys.argv[1]), sys.argv[2]
@@ -25,7 +24,7 @@ dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, worl
 torch.manual_seed(1)
 layers = nn.Sequential(*[nn.Linear(400, 400) for _ in range(8)])
 model = nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=1)
-reduction = Reduction("ring_allreduce_powersgd", dist.group.WORLD, Pace(1.0))
+reduction = Reduction("ring_allreduce_powersgd", dist.group.WORLD)
 model.register_comm_hook(None, reduction.reduce)
 x = torch.ones(1, 400)
 for _ in range(2):  # after these DDP has settled its buckets

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ddlbench.datasets import prepare
-from ddlbench.workers.common.scheduler_slice import slice_ms
+from ddlbench.workers.common.scheduler_slice import SHORTEST_NS, slice_ms
 from tests.support.sandboxes import run_inside
 from tests.support.small_steps import ways
 from tests.support.tiny_study import TINY_STUDY
@@ -165,6 +165,6 @@ def test_a_sweep_measures_parameter_servers_on_a_host_more_and_after_a_lossy_lin
         assert record["parameters_identical"] or not is_synchronous
         if slice_ms() is None:  # this kernel has one for all threads
             assert record["slice_ms"] is None
-        else:  # where hosts share cores, turns are dilated too
-            assert (record["slice_ms"] > slice_ms()) is (record["dilation"] > 1)
+        else:  # the same with a core to oneself and without
+            assert record["slice_ms"] == SHORTEST_NS / 1e6
     assert said.count("starting 2 workers") == 2

@@ -98,8 +98,7 @@ def test_every_step_is_timed_and_divided_into_its_parts(trained):
 
 def test_half_a_core_is_never_more_than_half_though_nobody_wants_the_other_half(by_share):
     (half,) = by_share[1]["ranks"]
-    # The worker waits until its share has done what it computed: a busy machine only makes that longer. The kernel
-    # counts processor time in ticks.
+    # An idle neighbour has the other half; a busy machine gives both less. The kernel counts processor time in ticks.
     assert 0 < half["computed_s"] < 0.5 * half["took_s"] + 0.1
 
 

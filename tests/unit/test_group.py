@@ -27,7 +27,6 @@ from ddlbench.protocol.messages import (
 )
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.package import package_root
-from ddlbench.workers.common.scheduler_slice import slice_ms
 
 HELLO = """
 import os, resource, signal, sys, threading, time
@@ -69,7 +68,6 @@ def group(tmp_path):
     def start(
         *scripts: str,
         memory_bytes: int = 2**34,
-        core_share: float = 1.0,
         check: Callable[[], None] = lambda: None,
         **limits: float,
     ) -> WorkerGroup:
@@ -77,7 +75,7 @@ def group(tmp_path):
         (tmp_path / "scripted.py").write_text(f"SCRIPTS = {list(scripts)!r}\n{WORKER}")
         launches = [
             Launch(
-                Host(f"h{rank + 1}", "127.0.0.1", (core,), 1, memory_bytes, core_share),
+                Host(f"h{rank + 1}", "127.0.0.1", (core,), 1, memory_bytes),
                 None,
                 tmp_path / f"logs/rank{rank}.log",
                 variables={"CUDA_VISIBLE_DEVICES": f"GPU-{rank}"},
@@ -107,7 +105,6 @@ def assignment(rank: int, world_size: int) -> Assignment:
         index=rank,
         world_size=world_size,
         threads=1,
-        core_share=1.0,
         address="127.0.0.1",
         cluster={},
         rendezvous="",
@@ -143,35 +140,20 @@ def test_nothing_is_left_of_a_group_whose_user_failed(group):
     assert are_gone(two.pids())
 
 
-def test_a_worker_has_the_cores_the_memory_and_the_session_of_its_host(group):
+def test_a_worker_has_the_cores_and_the_memory_of_its_host_which_is_a_session(group):
     facts = """
 control.send(Ready({
     "cores": str(os.sched_getaffinity(0)),
     "memory": str(resource.getrlimit(resource.RLIMIT_DATA)),
-    "has_session": str(os.getsid(0) == os.getpid()),
+    "session": str(os.getsid(0)),
 }))
 control.command()
 """
-    with group(HELLO + facts, memory_bytes=2**30) as one:
-        assert one.ready[0].versions == {
-            "cores": str({min(os.sched_getaffinity(0))}),
-            "memory": str((2**30, 2**30)),
-            "has_session": "True",
-        }
-
-
-def test_a_worker_keeps_its_core_for_longer_where_hosts_share_it(group):
-    script = """
-from ddlbench.workers.common.scheduler_slice import slice_ms
-control.send(Ready({}, slice_ms=slice_ms()))
-control.command()
-"""
-    slices_ms = []
-    for core_share in (1.0, 0.5):
-        with group(HELLO + script, core_share=core_share) as one:
-            slices_ms.append(one.ready[0].slice_ms)
-    assert slices_ms[0] == slice_ms()
-    assert slices_ms[1] is None if slices_ms[0] is None else slices_ms[1] >= 2 * slices_ms[0]
+    with group(HELLO + facts, HELLO + facts, memory_bytes=2**30) as two:
+        for ready in two.ready:
+            assert ready.versions["cores"] == str({min(os.sched_getaffinity(0))})
+            assert ready.versions["memory"] == str((2**30, 2**30))
+        assert len({str(os.getsid(0)), *(ready.versions["session"] for ready in two.ready)}) == 3
 
 
 def test_a_worker_that_dies_at_once_is_named_with_the_end_of_its_log(group):
@@ -217,7 +199,7 @@ MEMBER = StartMember(
     namespace=None,
     cores=[0],
     memory_bytes=2**30,
-    core_share=1.0,
+    short_slice=False,
     variables={},
     log="log",
 )

@@ -39,7 +39,7 @@ def test_hosts_of_several_cores_that_do_not_fit_get_one_core_each_and_time_is_di
 
 def test_more_hosts_than_cores_share_them_and_time_is_dilated_by_how_many_share_one():
     placement = placed(4, 2)
-    assert cores_of(placement) == [(0,), (0,), (1,), (1,)]
+    assert cores_of(placement) == [(0,), (1,), (0,), (1,)]
     assert placement.dilation == 2
     assert {host.core_share for host in placement.hosts} == {0.5}
     assert placed(3, 2).dilation == 2
@@ -54,20 +54,22 @@ def test_a_small_group_of_a_study_whose_hosts_do_not_all_fit_computes_on_one_cor
 
 def test_a_host_that_is_alone_on_its_core_has_no_larger_share_of_it_than_the_others():
     placement = placed(3, 2)
-    assert cores_of(placement) == [(0,), (0,), (1,)]
+    assert cores_of(placement) == [(0,), (1,), (0,)]
     assert [host.core_share for host in placement.hosts] == [0.5, 0.5, 0.5]
 
 
 def test_a_dilation_can_be_asked_for():
-    placement = placed(2, 2, dilation=2)
-    assert cores_of(placement) == [(0,), (0,)]
-    assert placement.dilation == 2
+    placement = placed(2, 2, dilation=8)
+    assert cores_of(placement) == [(0,), (1,)]
+    assert placement.dilation == 8
+    assert {host.core_share for host in placement.hosts} == {1 / 8}
 
 
-@pytest.mark.parametrize("dilation", [1.5, 3, 0.5])
+@pytest.mark.parametrize("dilation", [1.5, 65, 0.5])
 def test_a_dilation_that_cannot_be_had_is_refused_with_those_that_can(dilation):
     with pytest.raises(
-        ConfigError, match=r"cannot be had with 2 hosts of 1 vCPU on 2 cores \(possible are auto, 1, 2\)"
+        ConfigError,
+        match=r"cannot be had with 2 hosts of 1 vCPU on 2 cores \(possible are auto, and .* from 1 to 64\)",
     ):
         placed(2, 2, dilation=dilation)
 

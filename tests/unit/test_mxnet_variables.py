@@ -21,7 +21,6 @@ def told(rank: int) -> dict[str, str]:
             index=member.index,
             world_size=2,
             threads=1,
-            core_share=1.0,
             address=ADDRESSES[member.host],
             cluster=cluster(GROUP, ADDRESSES),
             rendezvous="",

@@ -31,7 +31,7 @@ from ddlbench.protocol.agent_messages import (
     Watch,
 )
 from ddlbench.protocol.codec import written
-from ddlbench.protocol.messages import FROM_MEMBER, Hello, Started, StartMember
+from ddlbench.protocol.messages import FROM_MEMBER, Hello, Start, Started, StartMember
 from ddlbench.system.clock import Clock
 from ddlbench.system.processes import die_with_parent
 from ddlbench.telemetry.telemetry import Watched
@@ -215,11 +215,11 @@ class NodesStarter:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = {node.name: node for node in nodes}
 
-    def start(self, member: StartMember, deadline: float) -> RemoteProcess:
+    def start(self, start: Start, deadline: float) -> RemoteProcess:
         """Start a member on the node that is its host.
 
         Args:
-            member: the member, and the name of its host.
+            start: the member, and the name of its host; nodes share no core, so they have no fillers.
             deadline: until when it must have started, in s of the monotonic clock.
 
         Returns:
@@ -229,9 +229,10 @@ class NodesStarter:
             DdlbenchError: the member could not be started.
             NodeLost: the node is gone, or has not replied in time.
         """
-        node = self._nodes[member.host]
+        assert isinstance(start, StartMember)
+        node = self._nodes[start.host]
         within_s = max(0.0, deadline - monotonic())
-        return RemoteProcess(node, node.ask(StartOnNode(member, within_s), Started, within_s + _STOP_S).pid)
+        return RemoteProcess(node, node.ask(StartOnNode(start, within_s), Started, within_s + _STOP_S).pid)
 
     def close(self) -> None:
         """Start no further members; those that were started continue."""

@@ -8,6 +8,7 @@ from time import monotonic
 from ddlbench.cluster.allocated import AllocatedHosts
 from ddlbench.hosts.group_hosts import Hosts
 from ddlbench.hosts.this_machine import EmulatedHosts, LoopbackHosts
+from ddlbench.launch.core_shares import CoreShares
 from ddlbench.launch.gpu_variables import gpu_variables
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.group_member import Launch
@@ -29,6 +30,7 @@ class GroupOnHosts:
         hosts: on which the group runs.
         members: its processes, by rank.
         group: the group that is running.
+        shares: of the cores that hosts share; hold them while the group trains.
         runtime: in which it runs.
         startup_s: from starting its first process until the last member's Hello, in seconds.
         gpus: each worker's, if they are this machine's.
@@ -47,7 +49,7 @@ class GroupOnHosts:
         self.hosts = hosts_of(job, stack)
         self._assignments = assignments(job, self.hosts.hosts, self.hosts.addresses, self.hosts.ports)
         stack.push(self._of_group)  # the group ends before its hosts do
-        self.group = self._group()
+        self.group, self.shares = self._group()
 
     def renew(self, runtime: str | None = None) -> None:
         """End the group and start another one with new connections.
@@ -61,9 +63,9 @@ class GroupOnHosts:
         self._of_group.close()
         self.runtime = runtime or self.runtime
         self._began_s = monotonic()
-        self.group = self._group()
+        self.group, self.shares = self._group()
 
-    def _group(self) -> WorkerGroup:
+    def _group(self) -> tuple[WorkerGroup, CoreShares]:
         starter = self._of_group.enter_context(self.hosts.starter(self.runtime))
         launches = [
             Launch(
@@ -86,8 +88,10 @@ class GroupOnHosts:
             )
         )
         self.startup_s = group.greeted_s - self._began_s
+        deadline = monotonic() + self._job.timeouts.launch_s
+        shares = self._of_group.enter_context(CoreShares(starter, self.hosts.hosts, deadline))
         starter.close()
-        return group
+        return group, shares
 
     def _variables(self, member: Member) -> dict[str, str]:
         """The environment variables that a member has for itself."""
@@ -161,7 +165,6 @@ def assignments(
             index=member.index,
             world_size=sum(each.role == WORKER for each in job.members),
             threads=hosts[member.host].threads,
-            core_share=hosts[member.host].core_share,
             address=addresses[member.host],
             cluster=processes,
             rendezvous=processes[WORKER][0],

@@ -19,7 +19,7 @@ from ddlbench.containers.unpacked import unpacked_folder
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.fork_starter import ForkServer, namespace_path
 from ddlbench.network.hosts import Host
-from ddlbench.protocol.messages import StartMember
+from ddlbench.protocol.messages import Start, StartMember
 from ddlbench.sandbox.sandbox import outer_process, outer_user
 from ddlbench.system.processes import Orphan
 
@@ -89,20 +89,22 @@ class Containers:
                 self._servers[host.name] = by_namespace[namespace]
             self._stack = stack.pop_all()
 
-    def start(self, member: StartMember, deadline: float) -> Orphan:
-        """Fork a member in its host's container, which is in the host's namespace already.
+    def start(self, start: Start, deadline: float) -> Orphan:
+        """Fork a member, or a filler, in its host's container, which is in the host's namespace already.
 
         Args:
-            member: what to start.
+            start: what to start.
             deadline: when it must have been started, by `time.monotonic` in seconds.
 
         Returns:
-            The member's process, which this process has adopted.
+            Its process, which this process has adopted.
 
         Raises:
             DdlbenchError: the container has ended, or its fork server has not answered in time.
         """
-        return self._servers[member.host].start(replace(member, namespace=None), deadline)
+        inside = replace(start, namespace=None) if isinstance(start, StartMember) else start
+        some = next(iter(self._servers.values()))  # of a host that does nothing: it has no container
+        return self._servers.get(start.host, some).start(inside, deadline)
 
     def close(self) -> None:
         """Do nothing: a container that ended would end its members."""

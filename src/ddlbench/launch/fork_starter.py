@@ -11,7 +11,7 @@ from typing import Self
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail
 from ddlbench.protocol.channel import Closed, LineChannel, Silent
-from ddlbench.protocol.messages import Started, StartMember
+from ddlbench.protocol.messages import Start, Started, StartMember
 from ddlbench.system.processes import Orphan, adopt_orphans, describe_exit, die_with_parent
 
 
@@ -41,29 +41,27 @@ class ForkServer:
         assert self._process.stdout is not None
         self._channel = LineChannel(self._process.stdout, self._process.stdin, kinds=(Started,))
 
-    def start(self, member: StartMember, deadline: float) -> Orphan:
-        """Fork a member.
+    def start(self, start: Start, deadline: float) -> Orphan:
+        """Fork a member, or the filler of a host.
 
         Args:
-            member: what to start.
+            start: what to start.
             deadline: when the server must have answered, by `time.monotonic` in seconds.
 
         Returns:
-            The member's process, which this process has adopted.
+            Its process, which this process has adopted.
 
         Raises:
             DdlbenchError: the server has died, or has not answered in time.
         """
         try:
-            self._channel.send(member)
+            self._channel.send(start)
             return Orphan(self._channel.receive(max(0.0, deadline - monotonic())).pid)
         except Silent as error:
             raise DdlbenchError(f"the worker group took too long while starting{tail(self._log)}") from error
         except Closed as error:
             how = describe_exit(self._process.wait())
-            raise DdlbenchError(
-                f"rank {member.rank} could not be started ({how}){tail(self._log)}"
-            ) from error
+            raise DdlbenchError(f"{_name(start)} could not be started ({how}){tail(self._log)}") from error
 
     def close(self) -> None:
         """End the server; its workers continue."""
@@ -91,3 +89,7 @@ def namespace_path(descriptor: int | None) -> str | None:
         A path in /proc; None for no namespace.
     """
     return None if descriptor is None else f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+def _name(start: Start) -> str:
+    return f"rank {start.rank}" if isinstance(start, StartMember) else f"the filler of host {start.host}"

@@ -119,7 +119,7 @@ def start_of(rank: int, launch: Launch, control: str) -> StartMember:
         namespace=namespace_path(launch.namespace),
         cores=launch.host.cores,
         memory_bytes=launch.host.memory_bytes,
-        core_share=launch.host.core_share,
+        short_slice=launch.namespace is not None,
         variables=launch.variables,
         log=str(launch.log),
     )

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Protocol, Self
 
-from ddlbench.protocol.messages import StartMember
+from ddlbench.protocol.messages import Start
 
 
 class Process(Protocol):
@@ -36,11 +36,11 @@ class Process(Protocol):
 class Starter(Protocol):
     """Starts members; a group does not need it any more when all its members are connected."""
 
-    def start(self, member: StartMember, deadline: float) -> Process:
-        """Start a member.
+    def start(self, start: Start, deadline: float) -> Process:
+        """Start a member, or the filler of a host.
 
         Args:
-            member: what to start.
+            start: what to start.
             deadline: when it must have been started, by `time.monotonic` in seconds.
 
         Returns:

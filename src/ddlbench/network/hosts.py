@@ -10,6 +10,7 @@ GIB = 2**30
 NETWORK = "10.66.0.0/16"  # of all emulated hosts
 # The hosts' share of the available memory; the operating system and the driver's processes need the rest.
 MEMORY_SHARE = 0.9
+MOST_HOSTS_ON_A_CORE = 64
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def place(
     If all hosts of the study fit, each host has cores of its own and time is not dilated. Otherwise each host has at
     most one core, in small groups too, so that groups of different sizes can be compared. Time is then dilated by
     k = vcpus x (hosts on a core): a host computes as fast as `vcpus` such cores that share the work perfectly. A host
-    that is alone on its core, or whose neighbours wait, gets its share of the core and no more.
+    that is alone on its core, or whose neighbours wait, gets its share of the core and no more. If a larger k is asked
+    for, hosts that do nothing share the cores too.
 
     Args:
         count: how many hosts the group has.
@@ -89,7 +91,7 @@ def place(
     else:
         if dilation != "auto":
             hosts_per_core = _hosts_per_core(float(dilation), count, vcpus, len(cores))
-        shares = [(cores[i // hosts_per_core],) for i in range(count)]
+        shares = [(cores[i % len(cores)],) for i in range(count)]
         factor, core_share = float(vcpus * hosts_per_core), 1 / hosts_per_core
     wanted = int(memory_gb * GIB)
     affordable = int(available_memory_bytes * MEMORY_SHARE / count)
@@ -117,10 +119,10 @@ def on_nodes(count: int, *, vcpus: int, memory_gb: float) -> Placement:
 
 def _hosts_per_core(dilation: float, count: int, vcpus: int, cores: int) -> int:
     """Compute how many hosts share a core with the requested dilation."""
-    possible = [vcpus * n for n in range(ceil(count / cores), count + 1)]
-    if dilation not in possible:
+    fewest = ceil(count / cores)
+    if dilation not in [vcpus * hosts for hosts in range(fewest, MOST_HOSTS_ON_A_CORE + 1)]:
         raise ConfigError(
-            f"dilation: {dilation:g} cannot be had with {count} hosts of {vcpus} vCPU on {cores} cores "
-            f"(possible are auto, {', '.join(map(str, possible))})"
+            f"dilation: {dilation:g} cannot be had with {count} hosts of {vcpus} vCPU on {cores} cores (possible are "
+            f"auto, and the multiples of {vcpus} from {vcpus * fewest} to {vcpus * MOST_HOSTS_ON_A_CORE})"
         )
     return int(dilation) // vcpus

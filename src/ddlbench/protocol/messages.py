@@ -50,7 +50,6 @@ class Assignment:
         index: its number within its role, from 0.
         world_size: the number of workers.
         threads: how many it computes with.
-        core_share: the share of its cores' time that its host gets, 0 to 1.
         address: of its host.
         cluster: `address:port` of each process, by role.
         rendezvous: `address:port` of the first worker.
@@ -67,7 +66,6 @@ class Assignment:
     index: int
     world_size: int
     threads: int
-    core_share: float
     address: str
     cluster: Mapping[str, Sequence[str]]
     rendezvous: str
@@ -252,7 +250,7 @@ class StartMember:
         namespace: the path of its host's network namespace (None: the one that the fork server is in).
         cores: that the member may use.
         memory_bytes: that its data may take (RLIMIT_DATA).
-        core_share: the share of these cores' time that its host gets, 0 to 1.
+        short_slice: whether its threads get the shortest scheduler slice, as on all emulated hosts.
         variables: environment variables of its own, besides those of all members.
         log: the file for its output.
     """
@@ -263,13 +261,30 @@ class StartMember:
     namespace: str | None
     cores: Sequence[int]
     memory_bytes: int
-    core_share: float
+    short_slice: bool
     variables: Mapping[str, str]
     log: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class StartFiller:
+    """Fork the filler of a host that shares its core (see `workers.common.filler`); it runs at once.
+
+    Attributes:
+        host: its name.
+        core: that the host shares with others.
+    """
+
+    host: str
+    core: int
+
+
 @dataclass(frozen=True)
 class Started:
-    """The process id of a member."""
+    """The process id of a member, or of a filler."""
 
     pid: int
+
+
+Start = StartMember | StartFiller
+STARTS = (StartMember, StartFiller)

@@ -151,11 +151,9 @@ class Session:
         warmup_steps = self.job.measure.warmup_steps if is_new or self.is_cold else 0
         self.is_cold = False
         counts = (each.parameter_count for each in prepared if each.parameter_count is not None)
-        return {
-            "link": link,
-            **self._trained(pending, warmup_steps),
-            "parameter_count": next(counts),
-        }
+        with self.group.shares.held():
+            of_training = self._trained(pending, warmup_steps)
+        return {"link": link, **of_training, "parameter_count": next(counts)}
 
     def _prepared(self, pending: PendingPoint) -> list[Prepared]:
         """Send the point to the workers; each tries one step alone."""

@@ -2,40 +2,93 @@
 
     python -m ddlbench.workers.common.fork_server MODULE
 
-Its input is `StartMember` messages, and it answers each with `Started`. A worker is no child of this process. The
-supervisor adopts it as an orphan, and so sees its end.
+Its input is `StartMember` and `StartFiller` messages, and it answers each with `Started`. Each host has a process here
+that forks its members and its filler, so that all of them are one session: the kernel divides a core that hosts share
+fairly between sessions. A worker is no child of these processes. The supervisor adopts it as an orphan, and so sees its
+end.
 """
 
 import os
 import resource
+import socket
 import sys
+from collections.abc import Iterable
 from importlib import import_module
+from types import ModuleType
 
 from ddlbench.protocol.channel import Closed, LineChannel
-from ddlbench.protocol.messages import Started, StartMember
+from ddlbench.protocol.messages import STARTS, Start, Started, StartFiller, StartMember
 from ddlbench.system.calls import set_network_namespace, set_process_name
-from ddlbench.workers.common.scheduler_slice import dilate_slice
+from ddlbench.system.processes import die_with_parent
+from ddlbench.workers.common.filler import fill
+from ddlbench.workers.common.scheduler_slice import shorten_slice
 
 
 def main(module: str) -> None:
-    """Import the module of the workers, and start one worker for each message, until the input is closed.
+    """Import the module of the workers, and start one process for each message, until the input is closed.
 
     Args:
         module: dotted name; each worker calls its `main(control, rank)`.
     """
     worker = import_module(module)
-    channel = LineChannel(sys.stdin.buffer, sys.stdout.buffer, kinds=(StartMember,))
+    channel: LineChannel[Start] = LineChannel(sys.stdin.buffer, sys.stdout.buffer, kinds=STARTS)
+    hosts: dict[str, LineChannel[Started]] = {}
     while True:
         try:
-            member = channel.receive()
+            start = channel.receive()
+        except Closed:
+            return
+        if start.host not in hosts:
+            hosts[start.host] = new_host(worker, hosts.values())
+        hosts[start.host].send(start)
+        channel.send(hosts[start.host].receive())
+
+
+def new_host(worker: ModuleType, others: Iterable[LineChannel[Started]]) -> LineChannel[Started]:
+    """Fork a host's process, the first of a new session.
+
+    Args:
+        worker: the module of the workers.
+        others: the connections to other hosts' processes, which the new process closes.
+
+    Returns:
+        The connection to it.
+    """
+    here, there = socket.socketpair()
+    if os.fork():
+        there.close()
+        return LineChannel(here, kinds=(Started,))
+    die_with_parent()
+    here.close()
+    for each in others:
+        each.close()
+    os.setsid()
+    serve(worker, LineChannel(there, kinds=STARTS))
+    sys.exit()
+
+
+def serve(worker: ModuleType, channel: LineChannel[Start]) -> None:
+    """Fork a process of the host for each message.
+
+    Args:
+        worker: the module of the workers.
+        channel: to the fork server; it ends this process when it ends.
+    """
+    while True:
+        try:
+            start = channel.receive()
         except Closed:
             return
         process = fork_orphan()
-        if process == 0:
-            become(member)
-            worker.main(member.control, member.rank)
-            return
-        channel.send(Started(process))
+        if process:
+            channel.send(Started(process))
+            continue
+        channel.close()
+        if isinstance(start, StartFiller):
+            fill(start.core)
+        become(start)
+        worker.main(start.control, start.rank)
+        return
 
 
 def fork_orphan() -> int:
@@ -57,7 +110,7 @@ def fork_orphan() -> int:
 
 
 def become(member: StartMember) -> None:
-    """Make this process a worker on its host: log, variables, session, network namespace, cores, slice, memory limit.
+    """Make this process a worker on its host: log, variables, network namespace, cores, slice, memory limit.
 
     Args:
         member: the host's limits, and what is the member's own.
@@ -71,14 +124,13 @@ def become(member: StartMember) -> None:
         os.close(opened)
     os.environ.update(member.variables)
     set_process_name(f"ddlbench-rank{member.rank}")
-    os.setsid()  # the kernel divides a core that hosts share fairly between sessions
     if member.namespace:
         namespace = os.open(member.namespace, os.O_RDONLY)
         set_network_namespace(namespace)
         os.close(namespace)
     os.sched_setaffinity(0, member.cores)
-    if member.core_share < 1:
-        dilate_slice(1 / member.core_share)
+    if member.short_slice:
+        shorten_slice()
     resource.setrlimit(resource.RLIMIT_DATA, (member.memory_bytes, member.memory_bytes))
 
 

@@ -16,25 +16,21 @@ import tensorflow as tf
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected
 from ddlbench.workers.common.layers import Shape
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work
 from ddlbench.workers.horovod.group import meeting
-from ddlbench.workers.tensorflow.training import Learner, RingWorker, then
+from ddlbench.workers.tensorflow.training import Learner, RingWorker
 
 
 class Model:
     """A model of the group and the step that trains it; all points with this model share it.
 
     Args:
-        pace: Of this host; below a core share of 1 each gradient is delayed.
         name: Of a model in `architectures`.
         shape: Of an image: height, width, channels.
     """
 
-    def __init__(self, pace: Pace, name: str, shape: Shape) -> None:
-        self.pace = pace
+    def __init__(self, name: str, shape: Shape) -> None:
         self.learner = Learner(name, shape)
-        self.new_tape = paced_tape(pace) if pace.core_share < 1 else tf.GradientTape
 
     def make_step(
         self, images: tf.Tensor, labels: tf.Tensor, batch_size: int, *, together: bool
@@ -67,32 +63,14 @@ class Model:
         Returns:
             The mean loss of these images in nats, a scalar.
         """
-        with self.new_tape() as tape:
+        with tf.GradientTape() as tape:
             losses = self.learner.losses(images, labels)
             loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
         if together:  # each gradient is a share of that of the whole batch's mean loss
             tape = hvd.DistributedGradientTape(tape, op=hvd.Sum)
         gradients = tape.gradient(loss, self.learner.network.trainable_variables)
-        self.learner.descend(then(self.pace, self.pace.begin, gradients))
+        self.learner.descend(gradients)
         return tf.reduce_mean(losses)
-
-
-def paced_tape(pace: Pace) -> type[tf.GradientTape]:
-    """Make a gradient tape that delays each gradient until the host's share of a core has computed it.
-
-    Args:
-        pace: Of this host.
-
-    Returns:
-        A class that is used like `tf.GradientTape`.
-    """
-
-    class PacedTape(tf.GradientTape):
-        def gradient(self, *arguments: object, **named: object) -> list[tf.Tensor]:
-            gradients = super().gradient(*arguments, **named)
-            return [then(pace, pace.keep, [each])[0] for each in gradients]
-
-    return PacedTape
 
 
 class Worker(RingWorker):
@@ -116,7 +94,7 @@ class Worker(RingWorker):
             hvd.shutdown()
         for each in command.models:
             if (key := (each.model, each.image_shape)) not in self.models:
-                self.models[key] = Model(self.pace, *key)
+                self.models[key] = Model(*key)
         with meeting(self.assignment, self.meetings):
             hvd.init()
             self.widen()

@@ -20,7 +20,6 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Shape, Trained, TrainingPoint
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work
 from ddlbench.workers.horovod.group import meeting
 from ddlbench.workers.torch.memory import refuse_what_cannot_fit
@@ -34,16 +33,12 @@ class Model:
     Args:
         name: Of a model in `architectures`.
         shape: Of an image: height, width, channels.
-        pace: Of this host; below a core share of 1 each gradient is delayed.
     """
 
-    def __init__(self, name: str, shape: Shape, pace: Pace) -> None:
+    def __init__(self, name: str, shape: Shape) -> None:
         self.network = MODELS[name](shape)
         self.first_gradient_s = 0.0
         parameters = list(self.network.parameters())
-        if pace.core_share < 1:  # sum no gradient before the host's share of a core would have it
-            for parameter in parameters:
-                parameter.register_post_accumulate_grad_hook(lambda _: pace.keep())
         parameters[-1].register_post_accumulate_grad_hook(self.note_time)  # the backward pass begins there
         self.optimizer = hvd.DistributedOptimizer(
             torch.optim.SGD(parameters), named_parameters=self.network.named_parameters()
@@ -68,7 +63,6 @@ class Point:
     """
 
     def __init__(self, worker: "Worker", point: TrainingPoint, seed: int) -> None:
-        self.pace = worker.pace
         self.model = worker.models[point.key]
         self.network: nn.Module = self.model.network
         self.optimizer = self.model.optimizer
@@ -116,7 +110,6 @@ class Point:
         """
         loss = torch.tensor(float("nan"))
         times: list[tuple[float, ...]] = []
-        self.pace.begin()
         for _ in range(steps):
             started = time.perf_counter()
             loss = self.loss()
@@ -125,7 +118,6 @@ class Point:
             backward = time.perf_counter()
             self.optimizer.synchronize()
             summed = time.perf_counter()
-            self.pace.begin()
             self.descend()
             times.append(
                 (
@@ -147,7 +139,6 @@ class Worker(RingWorker):
         super().__init__(assignment)
         self.meetings = 0
         self.models: dict[tuple[str, Shape], Model] = {}
-        self.pace = Pace(assignment.core_share)
         torch.set_num_threads(assignment.threads)
 
     def connect(self, command: Connect) -> Connected:
@@ -168,7 +159,7 @@ class Worker(RingWorker):
         self.meetings += 1
         for each in command.models:
             if (key := (each.model, each.image_shape)) not in self.models:
-                self.models[key] = Model(*key, self.pace)
+                self.models[key] = Model(*key)
         self.widen()
         return Connected()
 

@@ -37,7 +37,6 @@ from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.layers import Shape
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import commands_of, say_ready, serve
 from ddlbench.workers.mxnet.models import build, dump, load, sequence, trained_parameters
 from ddlbench.workers.mxnet.optimizer import FreshSGD
@@ -150,7 +149,6 @@ class Worker:
         self.world_size = assignment.world_size
         self.paths = assignment.datasets
         self.is_synchronous = assignment.strategy != "parameter_server_async"
-        self.pace = Pace(assignment.core_share, time.process_time)  # the engine has threads of its own
         self.store = mx.kv.create(KVSTORES[assignment.strategy])
         self.models: dict[tuple[str, Shape], Model] = {}
 
@@ -226,15 +224,8 @@ class Worker:
         return Trained([step_times_ms], losses.mean().asscalar().item())
 
     def step(self) -> mx.nd.NDArray:
-        """Make one step of SGD; return this worker's losses (images,), in nats.
-
-        On a host that shares its core, nothing is sent before all is computed: only then is the computing time known.
-        """
-        self.pace.begin()
+        """Make one step of SGD; return this worker's losses (images,), in nats."""
         losses = self.forward_backward()
-        if self.pace.core_share < 1:
-            mx.nd.waitall()
-            self.pace.keep()
         self.model.push_and_pull()
         mx.nd.waitall()
         return losses

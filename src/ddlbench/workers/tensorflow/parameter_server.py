@@ -2,7 +2,7 @@
 
 The coordinator, `chief`, has all workers compute steps: each reads the parameters from the server, `ps`, and sends it
 gradients. TensorFlow gives the next step to whichever worker is free, after a round trip to its coordinator; so a fast
-worker makes more steps than a slow one. A worker's own Python only provides its batches and keeps its pace.
+worker makes more steps than a slow one. A worker's own Python only provides its batches.
 
 All members receive commands over the control socket (see `protocol.messages`); the coordinator reports all steps.
 """
@@ -35,7 +35,6 @@ from ddlbench.workers.common.batches import batches_of
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import Idle, Member, work
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.gpu import versions, why_not
@@ -48,14 +47,14 @@ from ddlbench.workers.tensorflow.group import (
 )
 from ddlbench.workers.tensorflow.models import build, dump, load
 
-NEXT, KEEP = "ddlbench_next", "ddlbench_keep"  # functions of a worker that the graph calls
+NEXT = "ddlbench_next"  # a function of a worker that the graph calls
 
 
 class Model:
     """A model whose parameters are on the server, and the step that the coordinator sends to a worker."""
 
-    def __init__(self, strategy: tf.distribute.Strategy, name: str, shape: Shape, *, paced: bool) -> None:
-        self.strategy, self.name, self.shape, self.paced = strategy, name, shape, paced
+    def __init__(self, strategy: tf.distribute.Strategy, name: str, shape: Shape) -> None:
+        self.strategy, self.name, self.shape = strategy, name, shape
         with strategy.scope():
             self.network = build(name, shape)
             self.optimizer = keras.optimizers.SGD()
@@ -112,11 +111,6 @@ class Model:
             outputs = self.network(images, training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs))
         gradients = tape.gradient(loss, self.network.trainable_variables)
-        if self.paced:
-            with tf.control_dependencies(gradients):
-                kept = tf.raw_ops.PyFunc(input=[], token=KEEP, Tout=[tf.float32])
-            with tf.control_dependencies(kept):
-                gradients = [tf.identity(each) for each in gradients]
         if not applied:
             return loss, gradients
         self.optimizer.momentum = momentum
@@ -131,7 +125,6 @@ class Chief:
         use(assignment)
         self.paths = assignment.datasets
         self.world_size = assignment.world_size
-        self.paced = assignment.core_share < 1
         self.on_gpus = assignment.devices == "gpu"  # the workers; GPU memory is not estimated
         self.strategy = tf.distribute.ParameterServerStrategy(resolver(assignment, "worker", "ps", "chief"))
         self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
@@ -143,7 +136,7 @@ class Chief:
         """Make the models that will be measured."""
         for each in command.models:
             key = each.model, each.image_shape
-            self.models[key] = Model(self.strategy, *key, paced=self.paced)
+            self.models[key] = Model(self.strategy, *key)
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
@@ -216,11 +209,10 @@ class Worker(Idle):
         self.world_size = assignment.world_size
         self.paths = assignment.datasets
         self.timeout_s = assignment.timeout_s
-        self.pace = Pace(assignment.core_share)
         self.commands = 0
         self.changed = threading.Condition()
         # The coordinator makes the graph and cannot refer to functions of this process but by fixed names.
-        self.functions = {NEXT: self.next, KEEP: self.keep}
+        self.functions = {NEXT: self.next}
         script_ops._py_funcs._funcs.update(self.functions)
         self.server = start_server(assignment)
 
@@ -259,13 +251,7 @@ class Worker(Idle):
             if not self.changed.wait_for(lambda: self.commands >= number, self.timeout_s):
                 raise TimeoutError(f"worker {self.index} received no command within {self.timeout_s:g} s")
             images, labels = next(self.batches)
-        self.pace.begin()
         return np.float64(self.index), images, labels
-
-    def keep(self) -> np.float32:
-        """Wait until the host's share of a core would have computed what was computed; return 0 for the graph."""
-        self.pace.keep()
-        return np.float32(0)
 
 
 class Server(Idle):

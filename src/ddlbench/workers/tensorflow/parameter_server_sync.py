@@ -32,7 +32,6 @@ from ddlbench.protocol.messages import (
 from ddlbench.workers.common.batches import batches_of
 from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.memory import used_bytes
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import Member, work
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.gpu import versions, why_not
@@ -53,8 +52,6 @@ class Worker:
     def __init__(self, assignment: Assignment) -> None:
         use(assignment)
         self.assignment = assignment
-        # TensorFlow computes in threads of its own, so the clock is the whole process's.
-        self.pace = Pace(assignment.core_share, time.process_time)
         self.server = start_server(assignment)
         self.used_bytes = used_bytes()
 
@@ -70,7 +67,7 @@ class Worker:
             The message that it is done.
         """
         self.models = {
-            each: Replica(self.assignment, self.server, self.pace, Meeting(self.assignment, *each))
+            each: Replica(self.assignment, self.server, Meeting(self.assignment, *each))
             for each in held(self.assignment, command.models)
         }
         for (_, shape), model in self.models.items():
@@ -127,7 +124,6 @@ class Worker:
         step_times_ms: list[float] = []
         for _ in range(command.steps):
             started = time.perf_counter()
-            self.pace.begin()
             loss = self.model.step(*next(self.batches), self.point.batch_size, together=True)
             step_times_ms.append((time.perf_counter() - started) * 1e3)
         return Trained([step_times_ms], loss)

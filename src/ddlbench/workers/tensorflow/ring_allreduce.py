@@ -23,11 +23,10 @@ from ddlbench.protocol.messages import Assignment, Connect, Connected
 from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work
 from ddlbench.workers.tensorflow.gpu import versions, why_not
 from ddlbench.workers.tensorflow.group import resolver
-from ddlbench.workers.tensorflow.training import Learner, RingWorker, then
+from ddlbench.workers.tensorflow.training import Learner, RingWorker
 
 
 class Model:
@@ -35,13 +34,12 @@ class Model:
 
     Args:
         strategy: That mirrors variables on all workers.
-        pace: Of this host.
         name: Of a model in `architectures`.
         shape: Of an image: height, width, channels.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy, pace: Pace, name: str, shape: Shape) -> None:
-        self.strategy, self.pace = strategy, pace
+    def __init__(self, strategy: tf.distribute.Strategy, name: str, shape: Shape) -> None:
+        self.strategy = strategy
         with strategy.scope():
             self.learner = Learner(name, shape)
 
@@ -104,10 +102,9 @@ class Model:
         Args:
             gradients: Of this worker (see `backward`).
         """
-        gradients = then(self.pace, self.pace.keep, gradients)
         context = tf.distribute.get_replica_context()
         gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        self.learner.descend(then(self.pace, self.pace.begin, gradients))
+        self.learner.descend(gradients)
 
 
 class Worker(RingWorker):
@@ -131,7 +128,7 @@ class Worker(RingWorker):
         """
         for each in command.models:
             key = each.model, each.image_shape
-            self.models[key] = Model(self.strategy, self.pace, *key)
+            self.models[key] = Model(self.strategy, *key)
         largest = self.largest()
         for _ in range(4):
             self.widen(largest)

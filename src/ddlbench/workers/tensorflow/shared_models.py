@@ -13,12 +13,10 @@ from ddlbench.protocol.messages import (
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import parameter_bytes, refuse
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.tensorflow.group import (
     threads,
 )
 from ddlbench.workers.tensorflow.models import build, from_keras, to_keras
-from ddlbench.workers.tensorflow.training import then
 
 Key = tuple[str, Shape]  # of a model: name, and image shape
 
@@ -72,13 +70,10 @@ class Replica:
     Args:
         assignment: Of this worker.
         server: TensorFlow's server in this process, which runs the session.
-        pace: Of this host.
         meeting: The graph to which it adds its part.
     """
 
-    def __init__(
-        self, assignment: Assignment, server: tf.distribute.Server, pace: Pace, meeting: Meeting
-    ) -> None:
+    def __init__(self, assignment: Assignment, server: tf.distribute.Server, meeting: Meeting) -> None:
         network, place = meeting.network, meeting.place
         with meeting.graph.as_default(), meeting.graph.container(meeting.container), v1.device(place):
             self.images = v1.placeholder(tf.float32, (None, *meeting.shape))
@@ -89,7 +84,6 @@ class Replica:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(self.labels, outputs)
             self.loss = tf.reduce_mean(losses)
             gradients = tf.gradients(tf.reduce_sum(losses) / self.batch_size, meeting.variables)
-            gradients = then(pace, pace.keep, gradients)
             self.computed = tf.group(gradients)
             added = [
                 each.apply_grad(gradient, NEVER_LATE)

@@ -1,7 +1,6 @@
 """What TensorFlow's ring workers share, however gradients are summed: the trained model, timed steps, reports."""
 
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +22,6 @@ from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.group import is_out_of_memory, refuse_what_cannot_fit, use
 from ddlbench.workers.tensorflow.models import build, dump, load
@@ -104,17 +102,14 @@ class Point:
 
     Args:
         assignment: Of this process; its index and world size determine the share.
-        pace: Of this host.
         model: That the point names.
         point: Its batch size is that of all workers together.
         seed: Of the first weights and of the order of the images.
     """
 
-    def __init__(
-        self, assignment: Assignment, pace: Pace, model: Model, point: TrainingPoint, seed: int
-    ) -> None:
+    def __init__(self, assignment: Assignment, model: Model, point: TrainingPoint, seed: int) -> None:
         self.on_gpu = on_gpu(assignment)
-        self.pace, self.model, self.seed = pace, model, seed
+        self.model, self.seed = model, seed
         self.batch_size = point.batch_size
         self.network = model.learner.network
         model.learner.optimizer.learning_rate = point.learning_rate
@@ -158,7 +153,6 @@ class Point:
             self.start_again()
         step_times_ms: list[float] = []
         loss = tf.constant(float("nan"))
-        self.pace.begin()
         for _ in range(command.steps):
             started = time.perf_counter()
             loss = self.step(together=True)
@@ -195,8 +189,6 @@ class RingWorker:
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
-        # TensorFlow computes in threads of its own, so the clock is the whole process's.
-        self.pace = Pace(assignment.core_share, time.process_time)
         self.models: dict[tuple[str, Shape], Model] = {}
         self.point: Point | None = None
         use(assignment)
@@ -217,7 +209,7 @@ class RingWorker:
         try:
             if not on_gpu(self.assignment):
                 refuse_what_cannot_fit(given, self.assignment.world_size, self.used_bytes)
-            point = Point(self.assignment, self.pace, model, given, command.seed)
+            point = Point(self.assignment, model, given, command.seed)
             point.step(together=False)
         except (tf.errors.OpError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -253,22 +245,3 @@ class RingWorker:
     def largest(self) -> int:
         """Count the parameters of the largest model."""
         return max(model.learner.network.count_params() for model in self.models.values())
-
-
-def then(pace: Pace, call: Callable[[], None], tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Delay tensors until all of them are computed and a call has returned, if this host shares its core.
-
-    Args:
-        pace: Of this host. With a core share of 1 nothing is delayed, and `call` is never made.
-        call: Made once, after all tensors are computed.
-        tensors: Of any shapes.
-
-    Returns:
-        The same values in the same order.
-    """
-    if pace.core_share == 1:
-        return [tf.identity(each) for each in tensors]
-    with tf.control_dependencies(tensors):
-        called = tf.numpy_function(call, [], [])
-    with tf.control_dependencies([called]):
-        return [tf.identity(each) for each in tensors]

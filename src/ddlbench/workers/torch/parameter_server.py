@@ -39,7 +39,6 @@ from ddlbench.protocol.messages import (
     TrainingPoint,
 )
 from ddlbench.workers.common.listener import await_listener, await_running
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work
 from ddlbench.workers.torch.evaluation import fingerprint
 from ddlbench.workers.torch.gpu import device_of, finish, versions, why_not
@@ -58,7 +57,6 @@ class Worker:
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
         self.is_synchronous = assignment.strategy == "parameter_server_sync"
-        self.pace = Pace(assignment.core_share)
         self.device = device_of(assignment)
         self.models: dict[tuple[str, Shape], nn.Module] = {}
         self.trainings = 0
@@ -134,7 +132,6 @@ class Worker:
         rpc.rpc_sync(SERVER, await_training, args=(self.trainings,))
         loss = torch.tensor(float("nan"))
         marks: list[tuple[float, ...]] = []
-        self.pace.begin()
         for _ in range(command.steps):
             started = time.perf_counter()
             loss = self.forward()
@@ -142,7 +139,6 @@ class Worker:
             forward = time.perf_counter()
             (loss * self.weight).backward()
             finish(self.device)
-            self.pace.keep()
             backward = time.perf_counter()
             self.push_and_pull()
             finish(self.device)

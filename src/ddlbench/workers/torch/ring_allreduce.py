@@ -26,7 +26,6 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Shape, Trained, TrainingPoint
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.common.service import work
 from ddlbench.workers.torch.gpu import finish, versions, why_not
 from ddlbench.workers.torch.memory import refuse_what_cannot_fit
@@ -67,7 +66,6 @@ class Point:
         self.optimizer.zero_grad()
         loss = cross_entropy(self.model(images), labels)
         (loss if self.weight == 1.0 else loss * self.weight).backward()
-        self.worker.pace.begin()
         self.optimizer.step()
         return loss
 
@@ -84,7 +82,6 @@ class Point:
         splits: dict[str, list[float]] = {"forward_ms": [], "backward_ms": [], "communication_ms": []}
         loss = torch.tensor(float("nan"))
         finish(self.worker.device)
-        self.worker.pace.begin()
         for _ in range(steps):
             started = time.perf_counter()
             loss = self.step()
@@ -113,13 +110,11 @@ class Reduction:
     Args:
         strategy: `ring_allreduce`, alone or with `_fp16` or `_powersgd`.
         group: the ranks.
-        pace: of this host.
     """
 
-    def __init__(self, strategy: str, group: dist.ProcessGroup, pace: Pace) -> None:
+    def __init__(self, strategy: str, group: dist.ProcessGroup) -> None:
         self.compression = strategy.removeprefix("ring_allreduce").removeprefix("_")
         self.group = group
-        self.pace = pace
         self.power = self.new_power()
         self.is_gloo = dist.get_backend(group) == "gloo"
         self.in_order = ThreadPoolExecutor(max_workers=1)  # it makes its thread when it is first used
@@ -143,8 +138,6 @@ class Reduction:
         Returns:
             A future of the averaged gradients, (elements,).
         """
-        if self.pace.core_share < 1:
-            self.pace.keep()
         if self.compression == "powersgd":
             return self.reduce_in_order(bucket) if self.is_gloo else powerSGD_hook(self.power, bucket)
         return (fp16_compress_hook if self.compression == "fp16" else allreduce_hook)(self.group, bucket)
@@ -181,7 +174,6 @@ class Worker(RingWorker):
         self.group: dist.ProcessGroup | None = None
         self.models: dict[tuple[str, Shape], DistributedDataParallel] = {}
         self.reductions: dict[nn.Module, Reduction] = {}
-        self.pace = Pace(assignment.core_share)
         self.timeout = timedelta(seconds=assignment.timeout_s)
         self.device = join(assignment)
 
@@ -204,8 +196,8 @@ class Worker(RingWorker):
             )
             model._set_ddp_runtime_logging_sample_rate(1)
             assert self.group is not None
-            reduction = Reduction(self.assignment.strategy, self.group, self.pace)
-            if reduction.compression or self.pace.core_share < 1:
+            reduction = Reduction(self.assignment.strategy, self.group)
+            if reduction.compression:
                 model.register_comm_hook(None, reduction.reduce)
             self.reductions[model] = reduction
             height, width, channels = shape

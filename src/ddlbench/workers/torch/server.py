@@ -20,7 +20,6 @@ from ddlbench.protocol.messages import (
 )
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.memory import refuse
-from ddlbench.workers.common.pace import Pace
 from ddlbench.workers.torch.evaluation import fingerprint
 from ddlbench.workers.torch.memory import fits
 from ddlbench.workers.torch.models import MODELS, load
@@ -38,7 +37,6 @@ class Server:
     def __init__(self, assignment: Assignment) -> None:
         self.workers = assignment.world_size
         self.awaited = self.workers if assignment.strategy == "parameter_server_sync" else 1
-        self.pace = Pace(assignment.core_share)
         self.timeout_s = assignment.timeout_s
         self.updating = threading.Lock()
         self.trainings = 0
@@ -128,7 +126,6 @@ class Server:
             A future of the parameters after the step, in the same order and shapes.
         """
         with self.updating:
-            self.pace.begin()
             for parameter, gradient in zip(self.parameters, gradients, strict=True):
                 parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
             self.pushed += 1
@@ -136,7 +133,6 @@ class Server:
             if self.pushed == self.awaited:
                 self.optimizer.step()
                 self.optimizer.zero_grad()
-                self.pace.keep()
                 self.pushed, self.updated = 0, Future()
                 updated.set_result(self.pull())
         return updated

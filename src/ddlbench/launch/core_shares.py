@@ -1,0 +1,74 @@
+"""Hosts that share a core, held to their shares of it from outside of their processes."""
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.launch.starter import Starter
+from ddlbench.network.hosts import Host
+from ddlbench.protocol.messages import StartFiller
+
+
+class CoreShares:
+    """A filler on each host that shares its core, and idle neighbours where fewer hosts share it than its share says.
+
+    The kernel divides a core fairly between sessions, and each host is one (`workers.common.fork_server`). What an idle
+    host leaves goes to its neighbours; fillers leave nothing. They run in `held` alone: a group that does not train
+    needs no shares.
+
+    Args:
+        starter: of the hosts' members.
+        hosts: all hosts of the group.
+        deadline: when the fillers must have been started, by `time.monotonic` in seconds.
+
+    Raises:
+        DdlbenchError: a filler could not be started, or not in time.
+    """
+
+    def __init__(self, starter: Starter, hosts: Sequence[Host], deadline: float) -> None:
+        shared = [host for host in hosts if host.core_share < 1]
+        cores = [(host.name, core) for host in shared for core in host.cores]
+        for core in sorted({core for _, core in cores}):
+            idle = round(1 / shared[0].core_share) - sum(core == each for _, each in cores)
+            cores += [(f"idle{number}-core{core}", core) for number in range(idle)]
+        self._processes = [starter.start(StartFiller(host=host, core=core), deadline) for host, core in cores]
+        self._signal(signal.SIGSTOP)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the hosts to their shares for the length of a `with`.
+
+        Yields:
+            Nothing; each host of a core that is shared has its share, and no more.
+
+        Raises:
+            DdlbenchError: a filler has ended.
+        """
+        self._signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGSTOP)
+        if any(each.poll() is not None for each in self._processes):
+            raise DdlbenchError(
+                "the filler of a host has ended, so the hosts were not held to their shares of a core"
+            )
+
+    def _signal(self, number: int) -> None:
+        for each in self._processes:
+            os.kill(each.pid, number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in self._processes:
+            each.kill()
+        for each in self._processes:
+            each.wait()
