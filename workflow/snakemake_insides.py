@@ -6,11 +6,16 @@
 import os
 import shutil
 import subprocess
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from snakemake.persistence import PersistenceBase
 from snakemake.settings.enums import Quietness
+
+from ddlbench.cluster.job_ends import LOOK_S, JobEnds
+from ddlbench.files import tail
 
 _CANCELLING_S = 1.5
 
@@ -82,6 +87,41 @@ def take_no_locks() -> None:
     The way out that it names, `--unlock`, would drop those of calls that live. `ddlbench.runs.file_locks` has others.
     """
     PersistenceBase.lock = PersistenceBase.lock_warn_only = PersistenceBase.noop
+
+
+def follow_jobs(workflow: Any) -> None:
+    """Have jobs that are submitted to SLURM end for this process as soon as they have ended. To be called by `onstart`.
+
+    SLURM's plugin forgets all jobs if slurmctld does not answer when it asks, and waits for ever for a job that SLURM
+    has forgotten. It asks less and less often, and does not show what a job has said.
+    """
+    executor = workflow.scheduler._executor
+    ends = JobEnds(Path(executor.tmpdir), executor.run_uuid)
+    unfollowed = executor.format_job_exec
+
+    def token(job: Any) -> str:
+        return f"{job.jobid}-{job.attempt}"
+
+    async def check_active_jobs(submitted: list[Any]) -> AsyncIterator[Any]:
+        executor.next_seconds_between_status_checks = LOOK_S
+        found = ends.ended({each.external_jobid: token(each.job) for each in submitted})
+        for each in submitted:
+            log = Path(each.aux["slurm_logfile"])
+            end = found.get(each.external_jobid)
+            if end is None:
+                yield each
+            elif end.is_success:
+                executor.report_job_success(each)
+                log.unlink(missing_ok=True)
+            else:
+                said = next((words for file in (*each.job.log, log) if (words := tail(Path(file)))), "")
+                executor.logger.error(
+                    f"{end.why}{said}\n"
+                )  # the profiles are quiet about jobs, also those that fail
+                executor.report_job_error(each, aux_logs=[str(log)])
+
+    executor.format_job_exec = lambda job: ends.command(token(job), unfollowed(job))
+    executor.check_active_jobs = check_active_jobs
 
 
 def leave(workflow: Any) -> str:

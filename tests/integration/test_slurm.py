@@ -1,11 +1,15 @@
 """Measuring on a real SLURM cluster: four nodes, all of them on this machine and on its network."""
 
 import json
+import signal
+import subprocess
 
+import psutil
 import pytest
 
 from ddlbench.runs.measure_run import SESSION
 from tests.support.on_cluster import LONG, PATIENCE_S, OnCluster, wait_for
+from tests.support.slurm_cluster import command_of
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -41,10 +45,9 @@ def test_a_parameter_server_has_a_node_of_its_own(on_cluster):
 
 def test_on_nodes_with_gpus_a_framework_without_cuda_says_which_requirements_have_it(on_cluster):
     assert on_cluster.run("tiny2000_gpus", "--retries", "0") == 1
-    (log,) = on_cluster.pipeline.root.glob("logs/runs/tiny2000/*/sweep.log")
-    told = log.read_text()
-    assert " on host node" in told  # which the cluster says has a GPU to give
+    told = on_cluster.pipeline.said
     assert "environments: {torch: {requirements: containers/torch/requirements-cuda.txt}}" in told
+    assert "has been submitted" not in told
 
 
 @pytest.mark.parametrize("harm", ["kill_daemon", "crash"])
@@ -168,6 +171,61 @@ def test_nothing_is_left_on_any_node_of_a_driver_that_is_killed(on_cluster):
     session.kill()
     wait_for(lambda: not any(each.is_running() for each in [*of_ours, *theirs]))
     assert going.wait(PATIENCE_S) == 1
+    said = on_cluster.pipeline.said  # the last words of the job, which it has said on its node
+    assert " failed (exit status -9); " in said
+    assert "Detailed failure reason unavailable" not in said
+
+
+def test_a_driver_ends_with_its_jobs_although_slurmctld_does_not_answer(on_cluster, four_nodes):
+    on_cluster.pipeline.configure({"measure": LONG | {"min_repetitions": 30, "max_repetitions": 30}})
+    manifest = on_cluster.pipeline.manifest("bandwidth")
+    going = on_cluster.start(manifest)
+    wait_for(on_cluster.pipeline.measurements, going)
+    control = next(each for each in four_nodes.processes() if command_of(each)[:1] == ["slurmctld"])
+    control.suspend()
+    try:
+        assert going.wait(PATIENCE_S) == 0, on_cluster.pipeline.said
+    finally:
+        control.resume()
+    assert len(on_cluster.records()) == 60
+
+
+def test_a_driver_ends_with_its_jobs_although_slurm_has_forgotten_them(on_cluster, four_nodes):
+    on_cluster.pipeline.configure()
+    settings = four_nodes.folder / "etc/slurm.conf"
+    before = settings.read_text()
+    settings.write_text(before.replace("MinJobAge=300", "MinJobAge=2"))
+    try:
+        four_nodes.ask("scontrol", "reconfigure")
+        going = on_cluster.start(on_cluster.pipeline.manifest("bandwidth"))
+        wait_for(on_cluster.pipeline.measurements, going)
+        driver = snakemake_of(going)
+        driver.suspend()
+        wait_for(lambda: not four_nodes.ask("squeue", "--noheader", "--states=all"))
+        driver.resume()
+        psutil.Process(going.pid).resume()  # nsenter stops with what it has started
+        assert going.wait(PATIENCE_S) == 0, on_cluster.pipeline.said
+    finally:
+        settings.write_text(before)
+        four_nodes.ask("scontrol", "reconfigure")
+
+
+def test_ctrl_c_cancels_what_was_submitted_and_keeps_what_was_measured(on_cluster, four_nodes):
+    on_cluster.configure(LONG)
+    going = on_cluster.start("tiny2000_two")
+    wait_for(on_cluster.pipeline.measurements, going)
+    kept = on_cluster.pipeline.measurements()
+    snakemake_of(going).send_signal(signal.SIGINT)
+    assert going.wait(PATIENCE_S) == 130, on_cluster.pipeline.said
+    assert on_cluster.pipeline.said.count("Ended by Ctrl-C: ") == 1
+    assert "SLURM does not answer" not in on_cluster.pipeline.said
+    wait_for(lambda: not four_nodes.ask("squeue", "--noheader"))
+    assert kept.items() <= on_cluster.pipeline.measurements().items()
+
+
+def snakemake_of(started: "subprocess.Popen[str]") -> psutil.Process:
+    """Snakemake itself, below what enters the cluster's namespaces."""
+    return psutil.Process(started.pid).children()[0]
 
 
 @pytest.mark.parametrize(
@@ -181,6 +239,10 @@ def test_nothing_is_left_on_any_node_of_a_driver_that_is_killed(on_cluster):
         (
             ["tiny2000_two", "--set-resources", "measure_on_nodes:gres='gpu:2'"],
             "partition 'main' has 0 nodes with gpu:2, and 2 are asked for",
+        ),
+        (
+            ["tiny2000_two", "--set-resources", "measure_on_nodes:constraint=hdr"],
+            "no node of partition 'main' has the feature 'hdr' (constraint)",
         ),
     ],
 )

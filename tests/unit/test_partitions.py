@@ -6,11 +6,11 @@ from ddlbench.cluster.partitions import Request, check_requests, has, parsed, re
 from ddlbench.errors import ConfigError
 
 TOLD = """\
-main*|node1|idle|gpu:1|2|8000|infinite|up
-main*|node2|allocated|gpu:1|2|8000|infinite|up
-main*|node3|drained|gpu:1|2|8000|infinite|up
-gpu|a1|mixed|gpu:a100:4(S:0-1),nvme:1|64+|512000+|1-12:00:00|up
-night|node1|idle|(null)|2|8000|10:00|down
+main*|node1|idle|gpu:1|2|8000|infinite|up|ib,hdr
+main*|node2|allocated|gpu:1|2|8000|infinite|up|ib,hdr
+main*|node3|drained|gpu:1|2|8000|infinite|up|ib,hdr
+gpu|a1|mixed|gpu:a100:4(S:0-1),nvme:1|64+|512000+|1-12:00:00|up|(null)
+night|node1|idle|(null)|2|8000|10:00|down|(null)
 """
 KNOWN = parsed(TOLD)
 
@@ -47,6 +47,15 @@ def test_partitions_are_what_sinfo_says():
         (Request("job", "gpu", runtime_min=2161), "2161 minutes are more than partition 'gpu' allows, 2160"),
         (Request("job", "gpu", gres="gpu:a100:4", cpus=64, runtime_min=2160), None),
         (Request("job", None, nodes=2, gres="gpu:1"), None),
+        (
+            Request("job", "main", constraint="ibb"),
+            "no node of partition 'main' has the feature 'ibb' (constraint) (did you mean 'ib'?)",
+        ),
+        (
+            Request("job", "main", constraint="[ib*2|edr]"),
+            "no node of partition 'main' has the feature 'edr' (constraint) (did you mean 'hdr'?)",
+        ),
+        (Request("job", "main", constraint="'ib&hdr'"), None),
     ],
 )
 def test_what_a_cluster_can_never_grant_is_refused_with_what_it_has(request_, why):

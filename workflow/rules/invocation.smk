@@ -4,6 +4,7 @@ from time import time
 
 from snakemake.shell import shell
 
+from ddlbench.environments.gpu_builds import check_gpu_builds
 from ddlbench.runs.ending import IGNORE_INTERRUPTS, end_quietly, records_since
 from ddlbench.runs.preconditions import check_room
 from ddlbench.sandbox.sandbox import check_sandbox
@@ -35,6 +36,7 @@ def request_of(job):
         memory_mb=asked.get("mem_mb", 0),
         gres=asked.get("gres", ""),
         runtime_min=asked.get("runtime"),
+        constraint=asked.get("constraint", ""),
     )
 
 
@@ -64,6 +66,15 @@ onstart:
         check_room([Path(RESULTS), Path("logs")])
         if any(needs_sandbox(job) for job in to_run):
             check_sandbox(patience_s=60.0)  # a busy machine may take its time
+        check_gpu_builds(
+            [
+                point.environment
+                for run in wanted
+                for point in PLAN.measurable_points(run)
+                if point.devices == "gpu"
+            ],
+            {name: Path(each.requirements) for name, each in PLAN.settings.environments.items()},
+        )
         check_placements(PLAN, wanted)
         if insides.submits_jobs(workflow):
             check_requests([request_of(job) for job in to_run if not job.is_local], partitions())
@@ -74,6 +85,8 @@ onstart:
     if PLAN.settings.fresh:
         stamp(FRESH)
     end_with_one_line()
+    if insides.submits_jobs(workflow):
+        insides.follow_jobs(workflow)
     announce(INVOCATION, wanted)
     claim(Path(RESULTS), OWNER)
 

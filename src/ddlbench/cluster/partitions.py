@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from ddlbench.cluster.slurm import ask, minutes
 from ddlbench.errors import ConfigError, nearest
 
-FORMAT = "%P|%N|%T|%G|%c|%m|%l|%a"  # partition, node, state, generic resources, processors, MB, time limit, up or down
+FORMAT = "%P|%N|%T|%G|%c|%m|%l|%a|%f"  # partition, node, state, gres, processors, MB, time limit, up or down, features
 _NOT_THERE = ("down", "drain", "fail", "boot", "power", "maint", "unk")  # beginnings of unusable states
 
 
 @dataclass(frozen=True)
 class ClusterNode:
-    """A node according to sinfo: its generic resources (`gpu:a100:4`) and its number of processors."""
+    """A node according to sinfo: its generic resources (`gpu:a100:4`), its number of processors, its features."""
 
     name: str
     state: str
     gres: str
     cpus: int
     memory_mb: int
+    features: tuple[str, ...] = ()
 
     @property
     def is_there(self) -> bool:
@@ -40,7 +41,10 @@ class Partition:
 
 @dataclass(frozen=True)
 class Request:
-    """What a job requests; partition None: the cluster's default. Processors, memory and gres are of each node."""
+    """What a job requests; partition None: the cluster's default. Processors, memory and gres are of each node.
+
+    constraint: as `sbatch --constraint` takes it, like `ib&(hdr|edr)` or `[rack1*2&rack2*2]`.
+    """
 
     job: str
     partition: str | None
@@ -49,6 +53,7 @@ class Request:
     memory_mb: int = 0
     gres: str = ""
     runtime_min: float | None = None
+    constraint: str = ""
 
 
 def partitions() -> list[Partition]:
@@ -72,11 +77,18 @@ def parsed(text: str) -> list[Partition]:
     nodes: dict[str, list[ClusterNode]] = {}
     of_partition: dict[str, tuple[bool, bool, float | None]] = {}
     for line in text.splitlines():
-        partition, node, state, gres, cpus, memory_mb, limit, up = line.split("|")
+        partition, node, state, gres, cpus, memory_mb, limit, up, features = line.split("|")
         name = partition.removesuffix("*")
         of_partition[name] = (partition.endswith("*"), up == "up", minutes(limit))
         nodes.setdefault(name, []).append(
-            ClusterNode(node, state, gres, int(cpus.rstrip("+")), int(memory_mb.rstrip("+")))
+            ClusterNode(
+                node,
+                state,
+                gres,
+                int(cpus.rstrip("+")),
+                int(memory_mb.rstrip("+")),
+                tuple(each for each in features.split(",") if each != "(null)"),
+            )
         )
     return [Partition(name, *facts, tuple(nodes[name])) for name, facts in of_partition.items()]
 
@@ -132,6 +144,10 @@ def refusal(request: Request, known: Sequence[Partition]) -> str | None:
             return f"{where} has {len(fit)} {what}, and {request.nodes} are asked for{without}"
     if len(there) < request.nodes:
         return f"{where} has {len(there)} nodes, and {request.nodes} are asked for{without}"
+    features = {feature for node in found.nodes for feature in node.features}
+    for asked in _features(request.constraint):
+        if asked not in features:
+            return f"no node of {where} has the feature {asked!r} (constraint){nearest(asked, features)}"
     return None
 
 
@@ -169,6 +185,11 @@ def has(gres: str, asked: str) -> bool:
     kind, model, count = _gres(asked)
     there = [_gres(each) for each in re.sub(r"\([^)]*\)", "", gres).split(",") if each]
     return sum(n for name, its_model, n in there if name == kind and model in ("", its_model)) >= count
+
+
+def _features(constraint: str) -> list[str]:
+    """The names in a constraint, without its operators and counts."""
+    return re.findall(r"[^&|()\[\]*!]+", re.sub(r"\*\d+", "", constraint.strip("'\"")))
 
 
 def _gres(text: str) -> tuple[str, str, int]:
