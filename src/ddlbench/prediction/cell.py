@@ -1,0 +1,105 @@
+"""What can be asked: a cell of a grid, as far as it decides the time of a step; and a cell with its measured time."""
+
+from dataclasses import dataclass, replace
+
+from ddlbench.plan.catalogue import STRATEGIES, host_total
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A training as far as it decides the time of a step. What a table does not say keeps its default.
+
+    Attributes:
+        batch_size: images of a step, of all workers together.
+        workers: how many train.
+        latency_ms: one way, on what a host sends.
+        bandwidth_mbit: of each host's link; None: nothing limits it, or nobody knows.
+        loss_percent: packets lost on the way.
+        model: its name; one of the catalogue has known sizes.
+        image_shape: height x width x channels.
+        framework: its name.
+        strategy: how workers agree on gradients, a name of the catalogue.
+        devices: what computes.
+        runtime: what the workers run in.
+        vcpus: of each host.
+        host_count: hosts that the study has; None: also one for each server.
+    """
+
+    batch_size: float
+    workers: int
+    latency_ms: float = 0.0
+    bandwidth_mbit: float | None = None
+    loss_percent: float = 0.0
+    model: str = ""
+    image_shape: str = ""
+    framework: str = ""
+    strategy: str = "ring_allreduce"
+    devices: str = "cpu"
+    runtime: str = "bare"
+    vcpus: float = 1.0
+    host_count: int | None = None
+
+    @property
+    def system(self) -> str:
+        """What carries gradients: framework and strategy."""
+        return f"{self.framework}/{self.strategy}"
+
+    @property
+    def machine(self) -> str:
+        """What computes: framework, device and runtime."""
+        return f"{self.framework}/{self.devices}/{self.runtime}"
+
+    @property
+    def training(self) -> str:
+        """What is computed, and by what."""
+        return f"{self.machine}/{self.model}/{self.image_shape}"
+
+    @property
+    def has_server(self) -> bool:
+        """Whether processes besides the workers have the parameters."""
+        return self.strategy in STRATEGIES and STRATEGIES[self.strategy].servers > 0
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing of it travels over a link."""
+        return self.workers == 1 and not self.has_server
+
+    @property
+    def hosts(self) -> int:
+        """How many machines it takes."""
+        if self.strategy not in STRATEGIES:
+            return self.workers
+        most = self.workers + STRATEGIES[self.strategy].servers
+        return host_total(self.workers, self.strategy, self.host_count or most)
+
+    def with_workers(self, workers: int) -> "Cell":
+        """Ask for another number of workers.
+
+        Args:
+            workers: how many.
+
+        Returns:
+            The same cell with so many workers; the global batch stays as it is.
+        """
+        return replace(self, workers=workers)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured cell.
+
+    Attributes:
+        cell: what was measured.
+        time_ms: of a step.
+        low_ms: lower bound of the measurement; None: it has none.
+        high_ms: its upper bound.
+        accuracy_percent: on test images; None: not measured.
+        source: where it comes from, for people.
+    """
+
+    cell: Cell
+    time_ms: float
+    low_ms: float | None = None
+    high_ms: float | None = None
+    accuracy_percent: float | None = None
+    source: str = ""

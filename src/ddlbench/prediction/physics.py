@@ -1,0 +1,140 @@
+"""Fitting the terms of a step to measured times: non-negative, by relative error, and robust."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from ddlbench.prediction.cell import Cell
+from ddlbench.prediction.terms import Term, terms
+
+Vector = NDArray[np.float64]
+Column = tuple[str, str]  # kind and owner (or parent) of a coefficient
+
+ROUNDS = 12  # of reweighting
+LIKENESS = (
+    0.2  # how strongly a coefficient is held to its parent's: a difference of itself counts as 20 % of error
+)
+EXPECTED = {
+    "wire": 1.0,
+    "trips": 1.0,
+}  # coefficients of perfect software: a byte is sent once, a message waits once
+EXPECTATION = 0.2  # how strongly parents are held to these
+SHRINKAGE = 1e-3  # and the others to zero
+DEGREES_OF_FREEDOM = 3.0  # of Student's t, whose weights make the fit robust
+
+
+@dataclass(frozen=True)
+class Physics:
+    """Coefficients of the terms, by kind and owner or parent."""
+
+    coefficients: Mapping[Column, float]
+
+    def parts_ms(self, cell: Cell) -> dict[str, float]:
+        """Predict a step, part by part.
+
+        Args:
+            cell: any.
+
+        Returns:
+            Milliseconds of each part of the step that is there at all.
+        """
+        found: dict[str, float] = defaultdict(float)
+        for term in terms(cell):
+            found[term.part] += self._coefficient(term) * term.amount
+        return dict(found)
+
+    def time_ms(self, cell: Cell) -> float:
+        """Predict a step.
+
+        Args:
+            cell: any.
+
+        Returns:
+            Milliseconds, above zero.
+        """
+        return max(sum(self.parts_ms(cell).values()), 1e-6)
+
+    def _coefficient(self, term: Term) -> float:
+        own = self.coefficients.get((term.kind, term.owner))
+        return own if own is not None else self.coefficients.get((term.kind, term.parent), 0.0)
+
+
+def fit(cells: Sequence[Cell], times_ms: Vector, noise: Vector) -> tuple[Physics, Vector]:
+    """Fit coefficients to measured times.
+
+    The squared error is relative to the geometric mean of measured and predicted time, which is close to the logarithm
+    of their ratio: half and twice are equally wrong.
+
+    Args:
+        cells: at least one.
+        times_ms: their measured times.
+        noise: relative standard errors of the measurements.
+
+    Returns:
+        The physics, and the weight of each measurement from 0 (an outlier) to 1.
+    """
+    amounts, columns, parents = _design(cells)
+    pulls, held_to = _pulls(amounts, columns, parents, times_ms)
+    weights, predicted = np.ones(len(cells)), times_ms
+    solution = np.zeros(len(columns))
+    for _ in range(ROUNDS):
+        scale = np.sqrt(weights) / (np.sqrt(times_ms * predicted) * (1 + noise / 0.1))
+        rows = np.vstack([amounts * scale[:, None], pulls])
+        wanted = np.concatenate([times_ms * scale, held_to])
+        solution, _ = nnls(rows, wanted, maxiter=50 * len(columns))
+        predicted = np.maximum(amounts @ solution, times_ms * 1e-3)
+        weights = _weights(np.log(times_ms / predicted), noise)
+    return Physics(dict(zip(columns, map(float, solution), strict=True))), weights
+
+
+def _design(cells: Sequence[Cell]) -> tuple[Vector, list[Column], dict[Column, Column]]:
+    """Amounts by cell and column. Columns of parents are there too, though nothing is made of them directly."""
+    listed = [list(terms(cell)) for cell in cells]
+    owners = {(term.kind, term.owner): (term.kind, term.parent) for each in listed for term in each}
+    parents = {own: parent for own, parent in owners.items() if parent[1]}
+    columns = sorted({*owners, *parents.values()})
+    numbers = {column: number for number, column in enumerate(columns)}
+    amounts = np.zeros((len(cells), len(columns)))
+    for row, each in zip(amounts, listed, strict=True):
+        for term in each:
+            row[numbers[term.kind, term.owner]] += term.amount
+    return amounts, columns, parents
+
+
+def _pulls(
+    amounts: Vector, columns: list[Column], parents: Mapping[Column, Column], times_ms: Vector
+) -> tuple[Vector, Vector]:
+    """Rows that hold each coefficient to its parent's, and parents to what is expected or loosely to zero."""
+    numbers = {column: number for number, column in enumerate(columns)}
+    typical = np.array([_typical(amounts[:, number], times_ms) for number in range(len(columns))])
+    for own, parent in parents.items():
+        typical[numbers[parent]] = max(typical[numbers[parent]], typical[numbers[own]])
+    strength, held_to = SHRINKAGE * typical, np.zeros(len(columns))
+    for column in set(columns) - parents.keys():
+        if column[0] in EXPECTED and "unlimited" not in column[1]:
+            strength[numbers[column]] = EXPECTATION * typical[numbers[column]]
+            held_to[numbers[column]] = strength[numbers[column]] * EXPECTED[column[0]]
+    rows = [np.diag(strength)]
+    for own, parent in parents.items():
+        row = np.zeros(len(columns))
+        row[numbers[own]] = LIKENESS * typical[numbers[own]]
+        row[numbers[parent]] = -LIKENESS * typical[numbers[own]]
+        rows.append(row[None, :])
+    return np.vstack(rows), np.concatenate([held_to, np.zeros(len(parents))])
+
+
+def _typical(amounts: Vector, times_ms: Vector) -> float:
+    """The median share of a term in the cells that have it, for a coefficient of 1."""
+    shares = (amounts / times_ms)[amounts > 0]
+    return float(np.median(shares)) if len(shares) else 0.0
+
+
+def _weights(errors: Vector, noise: Vector) -> Vector:
+    """Student's t: an error far beyond those of the others counts little."""
+    spread = max(1.4826 * float(np.median(np.abs(errors))), 0.02)
+    ratio = errors / np.sqrt(spread**2 + noise**2)
+    return (DEGREES_OF_FREEDOM + 1) / (DEGREES_OF_FREEDOM + ratio**2) / (1 + 1 / DEGREES_OF_FREEDOM)

@@ -1,0 +1,174 @@
+"""Learning from measured cells, and predicting others."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.prediction import physics, residual
+from ddlbench.prediction.calibration import Calibration, calibrate
+from ddlbench.prediction.cell import Cell, Measured
+from ddlbench.prediction.nearness import Nearness, nearness, placed
+from ddlbench.prediction.physics import Physics
+from ddlbench.prediction.residual import Residual
+
+Vector = NDArray[np.float64]
+
+FOLDS = 10
+COVERAGE = 0.9
+ASSUMED_NOISE = 0.03  # relative standard error of a measurement without bounds
+BOUNDS_DEVIATIONS = 1.96  # of an interval of 95 %, on each side
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is expected of a cell.
+
+    Attributes:
+        cell: that was asked for.
+        time_ms: of a step.
+        low_ms: nine of ten measurements are above it and below `high_ms`.
+        high_ms: infinite if too little was measured to tell.
+        deviation: standard deviation of the logarithm of the time.
+        parts_ms: what physics says the step is made of.
+        distance: from the nearest measured cell, in doublings.
+        unknown: why it must not be used; None: it may be.
+    """
+
+    cell: Cell
+    time_ms: float
+    low_ms: float
+    high_ms: float
+    deviation: float
+    parts_ms: dict[str, float]
+    distance: float
+    unknown: str | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the cell is near enough to what was measured."""
+        return self.unknown is None
+
+
+@dataclass(frozen=True)
+class _Model:
+    physics: Physics
+    residual: Residual
+
+    def predict(self, cell: Cell) -> tuple[float, dict[str, float], float]:
+        """Time in ms, its parts by physics, and the standard deviation of the residual."""
+        parts_ms = self.physics.parts_ms(cell)
+        log_ratio, deviation = self.residual.log_ratio(cell)
+        return self.physics.time_ms(cell) * math.exp(log_ratio), parts_ms, deviation
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """What was learned from measured cells."""
+
+    model: _Model
+    nearness: Nearness
+    calibration: Calibration
+
+    def predict(self, cell: Cell, coverage: float = COVERAGE) -> Prediction:
+        """Predict the time of a step.
+
+        Args:
+            cell: any.
+            coverage: share of measured values that shall be within the bounds, between 0 and 1.
+
+        Returns:
+            The prediction; its `unknown` says if it must not be used.
+        """
+        time_ms, parts_ms, deviation = self.model.predict(cell)
+        distance = self.nearness.distance(cell)
+        shares = _sources(parts_ms, distance)
+        width = self.calibration.half_width(shares, deviation, coverage)
+        return Prediction(
+            cell=cell,
+            time_ms=time_ms,
+            low_ms=time_ms * math.exp(-width),
+            high_ms=time_ms * math.exp(min(width, 700.0)) if width < math.inf else math.inf,
+            deviation=self.calibration.scale(shares, deviation),
+            parts_ms=parts_ms,
+            distance=distance,
+            unknown=self.nearness.why_unknown(cell),
+        )
+
+
+def learn(measured: Sequence[Measured], seed: int = 0) -> Predictor:
+    """Learn from measured cells.
+
+    Args:
+        measured: at least three; the same cell may be there several times.
+        seed: of the folds of cross-validation.
+
+    Returns:
+        The predictor.
+
+    Raises:
+        DdlbenchError: there are less than three measurements.
+    """
+    if len(measured) < 3:
+        raise DdlbenchError(
+            f"{len(measured)} measurements are too few to predict from (3 at least, better 20).\n"
+            "  To measure some:  make run"
+        )
+    cells = [each.cell for each in measured]
+    near = nearness(cells)
+    return Predictor(_fitted(measured), near, calibrate(*_cross_validated(measured, near.farthest, seed)))
+
+
+def _fitted(measured: Sequence[Measured]) -> _Model:
+    cells = [each.cell for each in measured]
+    times_ms, noise = (
+        np.array([each.time_ms for each in measured]),
+        np.array([_noise(each) for each in measured]),
+    )
+    found, weights = physics.fit(cells, times_ms, noise)
+    log_ratios = np.log(times_ms / np.array([found.time_ms(cell) for cell in cells]))
+    variances = noise**2 + (1 / np.maximum(weights, 1e-3) - 1) * 0.01
+    return _Model(found, residual.learn(cells, log_ratios, variances))
+
+
+def _cross_validated(
+    measured: Sequence[Measured], farthest: float, seed: int
+) -> tuple[Vector, list[dict[str, float]], Vector]:
+    """Predict from the others each measurement that is not too far from them.
+
+    Returns errors, what they come from, and deviations of the residual.
+    """
+    order = np.random.default_rng(seed).permutation(len(measured))
+    found: list[tuple[float, dict[str, float], float]] = []
+    for fold in np.array_split(order, min(FOLDS, len(measured))):
+        left_out = set(map(int, fold))
+        others = [each for i, each in enumerate(measured) if i not in left_out]
+        cells = [each.cell for each in others]
+        near, model = Nearness(tuple(cells), placed(cells), farthest), _fitted(others)
+        for each in (measured[i] for i in sorted(left_out)):
+            if (distance := near.distance(each.cell)) <= farthest:
+                time_ms, parts_ms, deviation = model.predict(each.cell)
+                found.append((math.log(each.time_ms / time_ms), _sources(parts_ms, distance), deviation))
+    return (
+        np.array([each[0] for each in found]),
+        [each[1] for each in found],
+        np.array([each[2] for each in found]),
+    )
+
+
+def _sources(parts_ms: dict[str, float], distance: float) -> dict[str, float]:
+    """What an error comes from: the share of each part in the step, and the distance from what was measured."""
+    total = sum(parts_ms.values())
+    shares = {part: time_ms / total for part, time_ms in parts_ms.items()} if total > 0 else {"overhead": 1.0}
+    return shares | {"distance": min(distance, 1e3)}
+
+
+def _noise(measured: Measured) -> float:
+    """The relative standard error of a measurement."""
+    low, high = measured.low_ms, measured.high_ms
+    if low is None or high is None or not 0 < low <= high:
+        return ASSUMED_NOISE
+    return max(0.005, math.log(high / low) / 2 / BOUNDS_DEVIATIONS)

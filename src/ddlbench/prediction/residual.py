@@ -1,0 +1,79 @@
+"""What physics leaves over: a Gaussian process on the logarithm of measured by predicted time."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddlbench.prediction.cell import Cell
+from ddlbench.prediction.nearness import NAMES, coordinates
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+
+Vector = NDArray[np.float64]
+FEWEST = 8  # measurements that a residual is learned from
+UNCERTAIN = 0.15  # the largest standard deviation of a residual that is expected before anything was measured
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What to multiply physics with.
+
+    Attributes:
+        process: the regressor; None: too little was measured for one.
+        names: values of each name, which make columns of zeros and ones.
+    """
+
+    process: "GaussianProcessRegressor | None"
+    names: tuple[tuple[str, str], ...]
+
+    def log_ratio(self, cell: Cell) -> tuple[float, float]:
+        """Predict the logarithm of measured by physics' time.
+
+        Args:
+            cell: any.
+
+        Returns:
+            Its mean and its standard deviation.
+        """
+        if self.process is None:
+            return 0.0, UNCERTAIN
+        mean, deviation = self.process.predict([_features(cell, self.names)], return_std=True)
+        return float(mean[0]), float(deviation[0])
+
+
+def learn(cells: Sequence[Cell], log_ratios: Vector, variances: Vector) -> Residual:
+    """Learn residuals; where nothing near was measured they are zero.
+
+    Args:
+        cells: measured ones.
+        log_ratios: the logarithms of measured by physics' times.
+        variances: of each, by the measurement's noise; large for an outlier.
+
+    Returns:
+        The residual.
+    """
+    found = {(name, str(getattr(cell, name))) for cell in cells for name in NAMES}
+    names = tuple(sorted(found))
+    if len(cells) < FEWEST:
+        return Residual(None, names)
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    kernel = ConstantKernel(UNCERTAIN**2, (1e-4, 1.0)) * RBF(2.0, (0.7, 20.0)) + WhiteKernel(
+        0.01, (1e-4, 0.3)
+    )
+    process = GaussianProcessRegressor(kernel, alpha=variances + 1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a bound was reached, which is an answer
+        process.fit([_features(cell, names) for cell in cells], log_ratios)
+    return Residual(process, names)
+
+
+def _features(cell: Cell, names: tuple[tuple[str, str], ...]) -> list[float]:
+    return [*coordinates(cell), *(float(str(getattr(cell, name)) == value) for name, value in names)]

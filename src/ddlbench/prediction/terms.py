@@ -1,0 +1,129 @@
+"""The parts that the time of a step is made of, each as an amount that a non-negative coefficient multiplies.
+
+anwar2021's eq. 5 is o / x_n + l r: operations by power, and latency times messages. Here o / x_n is `compute` and
+`undivided`, l r is `trips`, `crossing` and `messages`; the rest is what the cost models of ring all-reduce and of
+parameter servers add: bytes on the busiest link by its rate, and what is sent again after a loss.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ddlbench.plan.catalogue import STRATEGIES
+from ddlbench.prediction.cell import Cell
+from ddlbench.prediction.workload import workload
+
+SEGMENT_BYTES = 1448  # of data in a TCP segment on Ethernet
+TIMEOUT_MS = 200.0  # Linux' least retransmission time-out
+UNLIMITED_MBIT = (
+    10_000.0  # stands for the rate of links without a limit; the coefficient of these is their own
+)
+GRADIENT_SHARE = {"ring_allreduce_fp16": 0.5, "ring_allreduce_powersgd": 0.05}
+
+# Which parts of a step a kind of term belongs to; each part has an uncertainty of its own.
+PARTS = {
+    "compute": "compute",
+    "undivided": "compute",
+    "fixed": "overhead",
+    "members": "overhead",
+    "wire": "wire",
+    "trips": "latency",
+    "crossing": "latency",
+    "messages": "latency",
+    "slowed": "loss",
+    "timeouts": "loss",
+    "again": "loss",
+}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of a step's time.
+
+    Attributes:
+        kind: a key of PARTS.
+        owner: those with the same owner have the same coefficient.
+        parent: coefficients with the same parent are alike, and an owner that was never measured has its parent's.
+        amount: in ms for a coefficient of 1 (compute: in 10^9 multiplications).
+    """
+
+    kind: str
+    owner: str
+    parent: str
+    amount: float
+
+    @property
+    def part(self) -> str:
+        """The part of a step that it belongs to."""
+        return PARTS[self.kind]
+
+
+def sent_bytes(cell: Cell) -> float:
+    """Count what the busiest host of a step sends.
+
+    Args:
+        cell: any.
+
+    Returns:
+        Bytes: 2(N-1)/N of the model for a ring of N workers, one model for each remote worker of a server.
+    """
+    size = workload(cell.model, cell.image_shape).parameter_bytes * GRADIENT_SHARE.get(cell.strategy, 1.0)
+    if not cell.has_server:
+        return 2 * (cell.workers - 1) / cell.workers * size
+    is_beside_a_worker = cell.hosts <= cell.workers
+    return size * (cell.workers - 1 if is_beside_a_worker else cell.workers)
+
+
+def trips(cell: Cell) -> float:
+    """Count messages of a step that wait for each other.
+
+    Args:
+        cell: any.
+
+    Returns:
+        2(N-1) for a ring of N workers; 2 (push and pull) for a server.
+    """
+    if cell.is_alone:
+        return 0.0
+    return 2.0 if cell.has_server else 2.0 * (cell.workers - 1)
+
+
+def terms(cell: Cell) -> Iterator[Term]:
+    """List the parts of a step.
+
+    Args:
+        cell: any.
+
+    Yields:
+        Terms with an amount above zero.
+    """
+    for kind, owner, parent, amount in (*_local(cell), *_remote(cell)):
+        if amount > 0:
+            yield Term(kind, owner, parent, amount)
+
+
+def _local(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
+    images = cell.batch_size / cell.vcpus * workload(cell.model, cell.image_shape).giga_multiplications
+    yield "compute", cell.training, cell.machine, images / cell.workers
+    yield "undivided", cell.machine, "", images
+    yield "fixed", cell.training, cell.machine, 1.0
+
+
+def _remote(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
+    if cell.is_alone:
+        return
+    sent, latency_ms, lost = sent_bytes(cell), cell.latency_ms, cell.loss_percent / 100
+    packets = sent / SEGMENT_BYTES
+    wire_ms = sent * 8e-3 / (cell.bandwidth_mbit or UNLIMITED_MBIT)
+    kind = "server" if cell.has_server else "ring"
+    is_known = cell.strategy in STRATEGIES
+    limit = "" if cell.bandwidth_mbit else "/unlimited"
+    yield "members", cell.system, kind, float(max(1, cell.workers - 1))
+    yield "wire", cell.system + limit, kind + limit, wire_ms
+    yield "trips", cell.system, kind, trips(cell) * latency_ms
+    yield "crossing", cell.system, kind, latency_ms
+    if not cell.model or not is_known:  # how many messages a batch makes is known of our own trainings: none
+        yield "messages", cell.system, kind, latency_ms * cell.batch_size * (cell.workers - 1) / cell.workers
+    # Mathis 1997: the rate falls with the root of the loss. Padhye 1998: time-outs, and the same packet lost again.
+    yield "slowed", kind, "", packets * lost**0.5 * (2 * latency_ms + wire_ms / max(packets, 1.0))
+    yield "timeouts", kind, "", packets * lost**1.5 * TIMEOUT_MS
+    yield "again", kind, "", packets * lost**2 * TIMEOUT_MS

@@ -1,0 +1,162 @@
+"""The predictor, on trainings whose time is known, and on tables."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from prediction_samples import cell, grid, measure, true_ms
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.prediction.cell import Measured
+from ddlbench.prediction.measured import from_tables
+from ddlbench.prediction.predictor import learn
+from ddlbench.prediction.terms import sent_bytes, trips
+from ddlbench.prediction.workload import UNKNOWN, workload
+
+
+def split(seed=0):
+    """A third of the grid measured, and the rest."""
+    cells = grid()
+    order = np.random.default_rng(seed).permutation(len(cells))
+    return measure([cells[i] for i in order[:30]], seed=seed), [cells[i] for i in order[30:]]
+
+
+@pytest.fixture(scope="module")
+def predictor():
+    return learn(split()[0])
+
+
+def errors(predictor, cells):
+    return [abs(math.log(predictor.predict(each).time_ms / true_ms(each))) for each in cells]
+
+
+def test_a_third_of_a_grid_tells_the_rest_within_a_few_percent(predictor):
+    assert np.median(errors(predictor, split()[1])) < 0.04
+
+
+def test_tenfold_jumps_in_a_table_do_not_move_the_other_cells():
+    measured, rest = split()
+    spoilt = [
+        replace(each, time_ms=10 * each.time_ms) if i in (3, 17) else each for i, each in enumerate(measured)
+    ]
+    assert np.median(errors(learn(spoilt), rest)) < 0.06
+
+
+def test_nine_of_ten_measurements_are_within_the_interval():
+    inside = []
+    for seed in range(6):
+        measured, rest = split(seed)
+        found = learn(measured)
+        for each in measure(rest, seed=100 + seed):
+            prediction = found.predict(each.cell)
+            inside.append(prediction.low_ms <= each.time_ms <= prediction.high_ms)
+    assert 0.82 < np.mean(inside) < 0.98
+
+
+def test_the_parts_of_a_step_are_told_apart(predictor):
+    asked = cell(batch_size=512, workers=4, latency_ms=20.0)
+    parts = predictor.predict(asked).parts_ms
+    assert parts["latency"] == pytest.approx(2 * 6 * 20, rel=0.1)
+    assert parts["compute"] == pytest.approx(0.1 * 512 / 4, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"workers": 64}, "doublings"),
+        ({"batch_size": 10_000_000}, "doublings"),
+        ({"latency_ms": 5000.0}, "doublings"),
+        ({"model": "resnet50"}, "model"),
+        ({"framework": "mxnet"}, "framework"),
+        ({"strategy": "parameter_server_sync"}, "strategy"),
+    ],
+)
+def test_nothing_is_said_of_what_is_far_from_all_that_was_measured(predictor, changes, word):
+    prediction = predictor.predict(cell(**changes))
+    assert not prediction.is_known
+    assert word in prediction.unknown
+
+
+def test_between_measured_cells_there_is_an_answer(predictor):
+    prediction = predictor.predict(cell(batch_size=300, workers=5, latency_ms=12.0))
+    assert prediction.is_known
+    assert prediction.low_ms < prediction.time_ms < prediction.high_ms
+
+
+def test_few_measurements_give_no_interval_and_two_give_nothing():
+    few = learn(measure(grid()[:5]))
+    assert few.predict(grid()[0]).high_ms == math.inf
+    with pytest.raises(DdlbenchError, match="too few"):
+        learn(measure(grid()[:2]))
+
+
+def test_the_same_table_gives_the_same_predictions_in_any_number_of_runs():
+    measured, rest = split()
+    assert learn(measured).predict(rest[0]) == learn(measured).predict(rest[0])
+
+
+def test_a_ring_moves_two_n_minus_one_over_n_of_the_model():
+    size = workload("conv1", "28x28x1").parameter_bytes
+    assert [sent_bytes(cell(workers=n)) / size for n in (1, 2, 4)] == [0, 1, 1.5]
+    assert [trips(cell(workers=n)) for n in (1, 2, 4)] == [0, 2, 6]
+
+
+def test_a_server_on_its_own_host_sends_the_model_to_each_worker_and_beside_a_worker_to_the_others():
+    size = workload("conv1", "28x28x1").parameter_bytes
+    server = cell(workers=2, strategy="parameter_server_sync")
+    assert sent_bytes(server) / size == 2
+    assert sent_bytes(replace(server, host_count=2)) / size == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "parameters"),
+    [
+        ("conv2", "28x28x1", 61_706),  # LeNet-5
+        ("keras_sequential", "28x28x1", 56_394),
+        ("alexnet", "224x224x3", 61_100_840),
+        ("vgg16", "224x224x3", 138_357_544),
+        ("resnet50", "224x224x3", 25_557_032),
+    ],
+)
+def test_models_have_as_many_parameters_as_published(model, shape, parameters):
+    assert workload(model, shape).parameter_bytes == 4 * parameters
+
+
+def test_resnet50_takes_four_giga_multiplications_an_image():
+    assert workload("resnet50", "224x224x3").giga_multiplications == pytest.approx(4.1, rel=0.03)
+
+
+@pytest.mark.parametrize(("model", "shape"), [("nobody", "28x28x1"), ("conv1", ""), ("conv1", "wide")])
+def test_a_model_that_nobody_knows_has_unknown_sizes(model, shape):
+    assert workload(model, shape) == UNKNOWN
+
+
+HEADER = (
+    "point_id,epoch,status,framework,strategy,runtime,devices,model,image_shape,batch_size,workers,host_count,"
+    "vcpus,bandwidth_mbit,latency_ms,loss_percent,step_time_ms,step_time_ms_low,step_time_ms_high"
+)
+NAMES = "torch,ring_allreduce,bare,cpu,conv1,28x28x1"
+
+
+def test_a_table_gives_each_measured_point_once(tmp_path):
+    rows = [
+        f"a,,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27",
+        f"a,,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27",
+        f"b,1,measured,{NAMES},128,2,4,2,400,10,0,99,,",
+        f"c,,does_not_fit,{NAMES},128000,2,4,2,400,10,0,,,",
+        f"d,,measured,{NAMES},128,1,4,2,,,,51,,",
+    ]
+    (tmp_path / "fig.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+    first, last = from_tables([tmp_path / "fig.csv"])
+    assert first == Measured(
+        cell(batch_size=128.0, latency_ms=10.0, bandwidth_mbit=400.0, vcpus=2.0, host_count=4),
+        *(25.5, 24.0, 27.0, None, "fig: a"),
+    )
+    assert (last.cell.bandwidth_mbit, last.cell.latency_ms, last.low_ms) == (None, 0.0, None)
+
+
+def test_a_table_without_step_times_is_named(tmp_path):
+    (tmp_path / "fig.csv").write_text("workers\n1\n")
+    with pytest.raises(DdlbenchError, match=r"fig\.csv.*lacks.*step_time_ms"):
+        from_tables([tmp_path / "fig.csv"])
