@@ -1,0 +1,247 @@
+"""The command on every host, from its start until nothing of it is left."""
+
+import os
+import selectors
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic, sleep
+
+from ddlbench.emulate.emulation import Emulation, HostEnd
+from ddlbench.emulate.inhabitants import Inhabitants, cpu_s, name_of
+from ddlbench.emulate.member import Command
+from ddlbench.emulate.output import Budget, NobodyReads, Stream
+from ddlbench.emulate.variables import host_variables
+from ddlbench.launch.fork_starter import namespace_path
+from ddlbench.launch.starter import Starter
+from ddlbench.network.hosts import Host
+from ddlbench.protocol.codec import written
+from ddlbench.protocol.messages import StartMember
+from ddlbench.system.processes import describe_exit
+from ddlbench.telemetry.counters import Counted, Counters, parse
+
+_START_S, _POLL_S = 30.0, 0.05
+_UNLIMITED = -1  # RLIM_INFINITY
+TERM_S = 5.0  # that a command has to end after a signal, before it is killed
+
+
+@dataclass
+class Running:
+    """The command on one host."""
+
+    host: Host
+    inhabitants: Inhabitants
+    counters: Counters
+    before: Counted
+    budget: Budget
+    streams: tuple[Stream, Stream]
+    pid: int = 0
+    began_s: float = 0.0
+    ended_s: float = 0.0
+    status: int | None = None
+    cpu_s: float = 0.0
+    was_ended: bool = False
+    left: list[str] = field(default_factory=list)
+
+    def end(self) -> HostEnd:
+        """Sum up what happened on the host."""
+        counted = parse(self.counters.read())
+        return HostEnd(
+            name=self.host.name,
+            status=self.status or 0,
+            was_ended=self.was_ended,
+            wall_s=self.ended_s - self.began_s,
+            cpu_s=self.cpu_s,
+            sent_bytes=counted.sent_bytes - self.before.sent_bytes,
+            received_bytes=counted.received_bytes - self.before.received_bytes,
+            retransmits=counted.tcp_retransmits - self.before.tcp_retransmits,
+            output_bytes=self.budget.seen_bytes,
+            left=self.left,
+        )
+
+
+class Commands:
+    """The command on all hosts.
+
+    Args:
+        emulation: the hosts and the command.
+        namespaces: of the hosts, by descriptor.
+        signals: a file descriptor from which bytes come, each the number of a signal for the commands.
+
+    Attributes:
+        signal: the first signal that came; None: none came.
+    """
+
+    def __init__(self, emulation: Emulation, namespaces: Sequence[int], signals: int) -> None:
+        self._emulation = emulation
+        self._namespaces = namespaces
+        self._signals = signals
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(signals, selectors.EVENT_READ)
+        self._kill_at_s: float | None = None  # when whoever still runs is killed
+        self._stop_at_s: float | None = None  # when the other hosts are ended, after one has failed
+        self.signal: int | None = None
+        width = max(len(host.name) for host in emulation.hosts)
+        self._all = [
+            self._running(host, namespace, width)
+            for host, namespace in zip(emulation.hosts, namespaces, strict=True)
+        ]
+
+    def _running(self, host: Host, namespace: int, width: int) -> Running:
+        budget = Budget(host.name, self._emulation.shown_bytes)
+        streams = (
+            Stream(budget, width, sys.stdout.fileno()),
+            Stream(budget, width, sys.stderr.fileno()),
+        )
+        for stream in streams:
+            self._selector.register(stream, selectors.EVENT_READ, stream)
+        counters = Counters(namespace)  # the link check has sent much already
+        return Running(host, Inhabitants(namespace), counters, parse(counters.read()), budget, streams)
+
+    def run(self, starter: Starter) -> list[HostEnd]:
+        """Start the command on every host, and wait until all have ended.
+
+        Args:
+            starter: forks the processes.
+
+        Returns:
+            How it ended on each host. Nothing of it runs any more.
+
+        Raises:
+            DdlbenchError: a process could not be started.
+        """
+        try:
+            for rank in range(len(self._all)):
+                self._start(starter, rank)
+            while self._alive():
+                self._wait()
+            return self._ends()
+        finally:
+            self._sweep()
+
+    def _start(self, starter: Starter, rank: int) -> None:
+        running, emulation = self._all[rank], self._emulation
+        out, err = running.streams
+        command = Command(emulation.command, err.path, emulation.unset)
+        start = StartMember(
+            rank=rank,
+            control=written(command),
+            host=running.host.name,
+            namespace=namespace_path(self._namespaces[rank]),
+            cores=running.host.cores,
+            memory_bytes=_UNLIMITED,
+            short_slice=True,
+            variables=host_variables(emulation.hosts, rank, emulation.dilation),
+            log=out.path,
+        )
+        running.began_s = monotonic()
+        running.pid = starter.start(start, running.began_s + _START_S).pid
+
+    def _alive(self) -> list[Running]:
+        return [each for each in self._all if each.status is None]
+
+    def _wait(self) -> None:
+        """Forward what was printed, and see who has ended, and whom to end."""
+        for key, _ in self._selector.select(_POLL_S):
+            if key.fileobj == self._signals:
+                self._heed(os.read(self._signals, 64))
+            else:
+                self._forward(key.data)
+        self._reap()
+        now_s = monotonic()
+        if self._kill_at_s is not None and now_s > self._kill_at_s:
+            self._kill()
+        elif self._stop_at_s is not None and now_s > self._stop_at_s:
+            self._stop(signal.SIGTERM, "the other hosts")
+
+    def _forward(self, stream: Stream) -> None:
+        try:
+            stream.forward()
+        except NobodyReads:
+            self._selector.unregister(stream)
+            if self.signal is None:
+                self.signal = signal.SIGPIPE
+                self._stop(signal.SIGTERM, "nobody reads the output any more: all hosts")
+
+    def _heed(self, numbers: bytes) -> None:
+        for number in numbers:
+            if self.signal is None:
+                self.signal = number
+                self._stop(number, "all hosts")
+            else:
+                self._kill_at_s = 0.0
+
+    def _stop(self, number: int, whom: str) -> None:
+        self._stop_at_s = None
+        if self._kill_at_s is None:
+            self._kill_at_s = monotonic() + TERM_S
+            _say(f"{whom} get {signal.Signals(number).name}, and SIGKILL in {TERM_S:g} s")
+        for each in self._alive():
+            each.was_ended = True
+            each.inhabitants.signal(number)
+
+    def _kill(self) -> None:
+        for each in self._alive():
+            if self._kill_at_s:
+                _say(f"{each.host.name} has not ended in {TERM_S:g} s: killed")
+            each.inhabitants.signal(signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(each.pid, signal.SIGKILL)
+        self._kill_at_s = 0.0
+
+    def _reap(self) -> None:
+        """See which commands have ended."""
+        for each in self._alive():
+            ended, status, usage = os.wait4(each.pid, os.WNOHANG)
+            if not ended:
+                continue
+            each.status, each.ended_s = os.waitstatus_to_exitcode(status), monotonic()
+            each.cpu_s = usage.ru_utime + usage.ru_stime
+            if each.status == 0 or each.was_ended:
+                continue
+            others = self._alive()
+            _say(f"{each.host.name} ended with {describe_exit(each.status)}")
+            if others and self._stop_at_s is None and self._kill_at_s is None:
+                names = ", ".join(other.host.name for other in others)
+                _say(f"{names}: {self._emulation.grace_s:g} s to end too")
+                self._stop_at_s = monotonic() + self._emulation.grace_s
+
+    def _ends(self) -> list[HostEnd]:
+        """Kill what the commands left behind, print what is in the pipes, and sum up."""
+        for each in self._all:
+            processes = each.inhabitants.find()
+            each.left = [name for process in processes if (name := name_of(process))]
+            each.cpu_s += sum(map(cpu_s, processes))
+            if each.left:
+                _say(f"{each.host.name} left processes behind, which are killed: {_counted(each.left)}")
+        self._sweep()
+        with suppress(NobodyReads):
+            for each in self._all:
+                for stream in each.streams:
+                    stream.drain()
+        return [each.end() for each in self._all]
+
+    def _sweep(self) -> None:
+        """Kill all processes of all hosts until there are none."""
+        while sum(len(each.inhabitants.signal(signal.SIGKILL)) for each in self._all):
+            sleep(_POLL_S / 10)
+
+    def close(self) -> None:
+        """Close the pipes and the counters."""
+        self._selector.close()
+        for each in self._all:
+            each.counters.close()
+            for stream in each.streams:
+                stream.close()
+
+
+def _counted(names: Sequence[str]) -> str:
+    return ", ".join(
+        f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)
+    )
+
+
+def _say(text: str) -> None:
+    print(f"ddlbench: {text}", file=sys.stderr, flush=True)

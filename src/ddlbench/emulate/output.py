@@ -1,0 +1,137 @@
+"""What the commands print: each line with the name of its host, up to a bound."""
+
+import os
+import re
+
+from ddlbench.errors import DdlbenchError
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")  # a progress bar ends its lines with \r alone
+_LONGEST_LINE_BYTES = 1 << 16
+_READ_BYTES = 1 << 20
+
+
+class NobodyReads(DdlbenchError):
+    """What we print to has been closed."""
+
+
+class Budget:
+    """How much of a host's output is still shown.
+
+    Attributes:
+        seen_bytes: how much the host has printed.
+    """
+
+    def __init__(self, host: str, shown_bytes: int) -> None:
+        self.host = host
+        self.seen_bytes = 0
+        self._limit_bytes = shown_bytes
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more is shown."""
+        return self.seen_bytes > self._limit_bytes
+
+    def take(self, count: int) -> bool:
+        """Count some bytes.
+
+        Args:
+            count: how many.
+
+        Returns:
+            Whether these were the ones that have spent the budget.
+        """
+        before = self.is_spent
+        self.seen_bytes += count
+        return self.is_spent and not before
+
+
+class Stream:
+    """The reading end of a pipe that a command prints to, and where its lines go.
+
+    Args:
+        budget: of its host.
+        width: of the longest host's name.
+        target: a file descriptor, standard output or standard error.
+    """
+
+    def __init__(self, budget: Budget, width: int, target: int) -> None:
+        self._reading, writing = os.pipe()
+        self._writing: int | None = writing  # open until the end, for it is opened again by the command
+        os.set_blocking(self._reading, False)
+        self._budget = budget
+        self._prefix = f"{budget.host:<{width}} | ".encode()
+        self._target = target
+        self._part = b""
+
+    @property
+    def path(self) -> str:
+        """The path by which other processes of the sandbox open the pipe to write, as long as some process has it."""
+        return f"/proc/{os.getpid()}/fd/{self._writing}"
+
+    def fileno(self) -> int:
+        """Get the file descriptor that becomes readable when the command prints."""
+        return self._reading
+
+    def forward(self) -> bool:
+        """Print what has come.
+
+        Returns:
+            Whether more may come: False when the last process has closed the pipe.
+
+        Raises:
+            NobodyReads: nobody reads what is printed.
+        """
+        try:
+            chunk = os.read(self._reading, _READ_BYTES)
+        except BlockingIOError:
+            return True
+        if not chunk:
+            self._print([self._part] if self._part else [])
+            self._part = b""
+            return False
+        if self._budget.is_spent:
+            self._budget.take(len(chunk))
+        elif self._budget.take(len(chunk)):
+            self._part = b""
+            self._print([b"[ddlbench: it prints too much; the rest is not shown, see --shown-mb]"])
+        else:
+            self._forward_lines(chunk)
+        return True
+
+    def drain(self) -> None:
+        """Print what is still in the pipe, when no process of the host has it any more.
+
+        Raises:
+            NobodyReads: nobody reads what is printed.
+        """
+        self._close_writing()
+        while self.forward():
+            pass
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._close_writing()
+        os.close(self._reading)
+
+    def _close_writing(self) -> None:
+        if self._writing is not None:
+            os.close(self._writing)
+        self._writing = None
+
+    def _forward_lines(self, chunk: bytes) -> None:
+        text = self._part + chunk
+        held = text[-1:] if text.endswith(b"\r") else b""  # perhaps the first half of \r\n
+        *lines, rest = _LINE_END.split(text[: len(text) - len(held)])
+        self._part = rest + held
+        if len(self._part) > _LONGEST_LINE_BYTES:
+            lines.append(self._part)
+            self._part = b""
+        self._print(lines)
+
+    def _print(self, lines: list[bytes]) -> None:
+        rest = memoryview(b"".join(self._prefix + line + b"\n" for line in lines))
+        try:
+            while rest:
+                rest = rest[os.write(self._target, rest) :]
+        except BrokenPipeError:
+            raise NobodyReads("nobody reads the output any more") from None

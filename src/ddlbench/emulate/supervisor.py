@@ -1,0 +1,117 @@
+"""The first process of an emulation's sandbox: it makes the hosts and the links, checks them, and runs the command.
+
+python -m ddlbench.emulate.supervisor JOB.json ANSWER.json
+"""
+
+import os
+import signal
+import sys
+from collections import Counter
+from contextlib import ExitStack, closing
+from pathlib import Path
+from time import monotonic
+
+import psutil
+
+from ddlbench.emulate.commands import Commands
+from ddlbench.emulate.emulation import TOLERANCES, Emulated, Emulation, Task
+from ddlbench.launch.core_shares import CoreShares
+from ddlbench.launch.fork_starter import ForkServer
+from ddlbench.network.limits import Capacity, check_delay, check_queues
+from ddlbench.network.sites import Sites
+from ddlbench.network.star import Star
+from ddlbench.network.traffic import BRIEF, FULL, Effort
+from ddlbench.network.verify import OutOfTolerance, verify
+from ddlbench.network.verify_sites import verify_sites
+from ddlbench.sandbox.job import do
+
+_FORK_SERVER = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "ddlbench.emulate.member"]
+_START_S = 30.0
+
+
+def run(task: Task) -> Emulated:
+    """Emulate.
+
+    Args:
+        task: the hosts, their links and the command.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        DdlbenchError: the links cannot be made, are not what was asked for before the command starts, or a process
+            could not be started.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to us too; it comes by `task.signals`
+    emulation, wires = task.emulation, task.emulation.wires
+    with ExitStack() as stack:
+        signals = os.open(task.signals, os.O_RDONLY | os.O_NONBLOCK)
+        stack.callback(os.close, signals)
+        starter = stack.enter_context(
+            ForkServer(_FORK_SERVER, os.environ, log=Path(task.signals).parent / "fork_server.log")
+        )
+        star = stack.enter_context(
+            Star(
+                [host.address for host in emulation.hosts],
+                congestion_control="cubic",
+                dilation=emulation.dilation,
+                sites=len(wires.names) if isinstance(wires, Sites) else 1,
+            )
+        )
+        shape(star, emulation)
+        before = measured(star, emulation, FULL)
+        shares = stack.enter_context(CoreShares(starter, emulation.hosts, monotonic() + _START_S))
+        commands = stack.enter_context(closing(Commands(emulation, star.namespaces, signals)))
+        with shares.held():
+            ends = commands.run(starter)
+        star.backend.check()
+        after, drifted = None, None
+        if commands.signal is None:
+            try:
+                after = measured(star, emulation, BRIEF)
+            except OutOfTolerance as error:
+                drifted = str(error)
+        return Emulated(ends, commands.signal, star.backend.name, before, after, drifted)
+
+
+def shape(star: Star, emulation: Emulation) -> None:
+    """Give the hosts their links, if this machine can make them.
+
+    Args:
+        star: the hosts, whose links are open.
+        emulation: what was asked for.
+
+    Raises:
+        LinkRefused: a link cannot be made here.
+    """
+    capacity = Capacity(star)
+    available = psutil.virtual_memory().available
+    for link, senders in Counter(star.links(emulation.wires)).items():
+        check_queues(link, hosts=senders, dilation=star.dilation, memory_bytes=available)
+        check_delay(link, star.backend)
+        capacity.check(link, senders=senders)
+    star.shape(emulation.wires)
+
+
+def measured(star: Star, emulation: Emulation, effort: Effort) -> dict[str, object]:
+    """Measure the links.
+
+    Args:
+        star: the hosts; nothing runs on them.
+        emulation: what was asked for.
+        effort: how long to measure.
+
+    Returns:
+        What they were measured to be, as of `verify` or `verify_sites`.
+
+    Raises:
+        OutOfTolerance: that is not what was asked for.
+    """
+    wires = emulation.wires
+    if isinstance(wires, Sites):
+        return dict(verify_sites(star, wires, TOLERANCES, effort))
+    return dict(verify(star, wires, TOLERANCES, effort).as_dict())
+
+
+if __name__ == "__main__":
+    sys.exit(do(Task, run))

@@ -1,0 +1,224 @@
+"""`ddlbench emulate` runs a command in each host, tells how each ended, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ddlbench.emulate.commands import TERM_S
+from tests.support.remains import eventually
+
+EMULATE = [
+    sys.executable,
+    "-P",
+    "-m",
+    "ddlbench.cli",
+    "emulate",
+]  # as the installed command: without the working directory
+LINK = ["--bandwidth-mbit", "50", "--latency-ms", "1"]
+pytestmark = [pytest.mark.needs("sandboxes"), pytest.mark.timeout(300)]
+
+
+def emulated(
+    *options: str, script: str, folder: Path, interpreter: str = "sh"
+) -> subprocess.CompletedProcess[str]:
+    """The command after it has ended; its processes worked in `folder`."""
+    flag = "-c"
+    argv = [*EMULATE, *LINK, *options, "--", interpreter, flag, script]
+    return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=240)
+
+
+def lines_of(host: str, text: str) -> list[str]:
+    return [line.partition(" | ")[2] for line in text.splitlines() if line.startswith(f"{host} ")]
+
+
+def working_in(folder: Path) -> Iterator[str]:
+    """The command lines of processes that work in a folder."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "cwd") == str(folder):
+                yield (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+
+
+def test_every_host_prints_under_its_name_on_the_stream_that_it_printed_to(tmp_path: Path) -> None:
+    ended = emulated("--hosts", "3", script="echo rank $RANK of $WORLD_SIZE; echo wrong >&2", folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(ended.stdout.splitlines()) == [f"h{n + 1} | rank {n} of 3" for n in range(3)]
+    assert [lines_of(f"h{n}", ended.stderr).count("wrong") for n in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_each_host_has_its_own_address_and_reaches_the_others(tmp_path: Path) -> None:
+    script = """
+import os, socket
+rank, master, port = int(os.environ["RANK"]), os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if rank == 0:
+    with socket.create_server((master, port)) as server:
+        for _ in range(2):
+            print("greeted by", server.accept()[1][0])
+else:
+    while True:
+        try:
+            socket.create_connection((master, port), 30).close()
+            break
+        except ConnectionRefusedError:
+            pass
+"""
+    ended = emulated("--hosts", "3", script=script, folder=tmp_path, interpreter=sys.executable)
+    assert ended.returncode == 0, ended.stderr
+    assert set(lines_of("h1", ended.stdout)) == {"greeted by 10.66.0.2", "greeted by 10.66.0.3"}
+
+
+def test_the_exit_code_is_the_worst_hosts_and_the_host_is_named(tmp_path: Path) -> None:
+    ended = emulated("--hosts", "3", script="exit $((RANK * 7))", folder=tmp_path)
+    assert ended.returncode == 14
+    assert "h2 ended with status 7" in ended.stderr
+    assert "h3 ended with status 14" in ended.stderr
+
+
+def test_a_host_that_a_signal_ends_counts_as_a_shell_counts_it(tmp_path: Path) -> None:
+    ended = emulated(script="[ $RANK = 1 ] || kill -SEGV $$", folder=tmp_path)
+    assert ended.returncode == 128 + signal.SIGSEGV
+    assert "h1 ended with SIGSEGV" in ended.stderr
+
+
+def test_when_one_host_fails_the_others_are_ended_and_its_own_code_counts(tmp_path: Path) -> None:
+    script = "[ $RANK = 1 ] && exit 3; exec sleep 1000"
+    ended = emulated("--hosts", "3", "--grace-s", "0.1", script=script, folder=tmp_path)
+    assert ended.returncode == 3
+    assert "h2 ended with status 3" in ended.stderr
+    assert "143 (ended by us)" in ended.stderr
+
+
+def test_who_ignores_to_be_ended_is_killed_and_named(tmp_path: Path) -> None:
+    script = "[ $RANK = 1 ] && exit 3; trap '' TERM; while true; do sleep 0.1; done"
+    ended = emulated("--grace-s", "0", script=script, folder=tmp_path)
+    assert ended.returncode == 3
+    assert f"h1 has not ended in {TERM_S:g} s: killed" in ended.stderr
+    assert list(working_in(tmp_path)) == []
+
+
+def test_daemons_that_a_command_leaves_behind_are_named_and_killed(tmp_path: Path) -> None:
+    script = "setsid sleep 1000 & setsid sleep 1000 & exit 0"
+    ended = emulated(script=script, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "h1 left processes behind, which are killed: 2 x sleep" in ended.stderr
+    assert list(working_in(tmp_path)) == []
+
+
+def test_output_without_end_is_cut_and_counted(tmp_path: Path) -> None:
+    script = "[ $RANK = 1 ] || head -c 30000000 /dev/zero | tr '\\0' '\\n'"
+    ended = emulated("--shown-mb", "1", script=script, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert len(lines_of("h1", ended.stdout)) < 3_000_000
+    assert "it prints too much; the rest is not shown" in ended.stdout
+    assert "30.00" in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_reaches_the_commands_and_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
+    name = number.name.removeprefix("SIG")
+    script = f"trap 'echo heard; exit 0' {name}; touch ready-$RANK; while true; do sleep 0.05; done"
+    argv = [*EMULATE, *LINK, "--", "sh", "-c", script]
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        assert eventually(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, err
+    assert out.count("heard") == 2
+    assert "not measured, as it was interrupted" in err
+    assert list(working_in(tmp_path)) == []
+
+
+def test_a_terminals_interrupt_ends_all_of_it(tmp_path: Path) -> None:
+    """Ctrl-C goes to every process of the foreground group."""
+    script = "touch ready-$RANK; exec sleep 1000"
+    with subprocess.Popen(
+        [*EMULATE, *LINK, "--", "sh", "-c", script],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        start_new_session=True,
+    ) as process:
+        assert eventually(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert list(working_in(tmp_path)) == []
+
+
+def test_when_it_is_killed_nothing_is_left(tmp_path: Path) -> None:
+    script = "touch ready-$RANK; setsid sleep 1000 & exec sleep 1000"
+    with subprocess.Popen([*EMULATE, *LINK, "--", "sh", "-c", script], cwd=tmp_path) as process:
+        assert eventually(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
+        process.kill()
+    assert eventually(lambda: not list(working_in(tmp_path)))
+
+
+def test_when_nobody_reads_the_output_all_hosts_end(tmp_path: Path) -> None:
+    script = "while true; do echo line; sleep 0.01; done"
+    with subprocess.Popen(
+        [*EMULATE, *LINK, "--", "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=120) == 128 + signal.SIGPIPE
+        assert process.stderr is not None
+        assert "nobody reads the output any more" in process.stderr.read()
+    assert list(working_in(tmp_path)) == []
+
+
+def test_a_script_does_not_inherit_what_is_ours(tmp_path: Path) -> None:
+    (tmp_path / "select.py").write_text("raise ImportError('this is not the module that ddlbench needs')")
+    script = "echo ${PYTHONSAFEPATH-none} ${https_proxy-none} $MINE; grep -i sigign /proc/$$/status"
+    argv = [*EMULATE, *LINK, "--", "sh", "-c", script]
+    variables = {**os.environ, "https_proxy": "http://proxy.invalid", "MINE": "kept"}
+    ended = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=variables, timeout=240)
+    assert ended.returncode == 0, ended.stderr
+    assert lines_of("h1", ended.stdout) == ["none none kept", "SigIgn:\t0000000000000000"]
+
+
+def test_tensorflows_variable_names_every_worker(tmp_path: Path) -> None:
+    ended = emulated(script='echo "$TF_CONFIG"', folder=tmp_path)
+    config = json.loads(lines_of("h2", ended.stdout)[0])
+    assert config["task"] == {"type": "worker", "index": 1}
+    assert [address.partition(":")[0] for address in config["cluster"]["worker"]] == [
+        "10.66.0.1",
+        "10.66.0.2",
+    ]
+
+
+def test_hosts_on_sites_are_verified_link_by_link(tmp_path: Path) -> None:
+    argv = [*EMULATE, "--hosts", "2", "--sites", "office-and-homes", "--", "true"]
+    ended = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, timeout=240)
+    assert ended.returncode == 0, ended.stderr
+    assert " -> " in ended.stderr
+
+
+def test_it_waits_for_another_measurement(tmp_path: Path) -> None:
+    script = "touch ready-$RANK; while [ ! -e go ]; do sleep 0.05; done"
+    with subprocess.Popen([*EMULATE, *LINK, "--", "sh", "-c", script], cwd=tmp_path) as first:
+        assert eventually(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
+        with subprocess.Popen(
+            [*EMULATE, *LINK, "--", "true"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        ) as second:
+            assert second.stderr is not None
+            assert "waiting: another measurement is running" in second.stderr.readline()
+            (tmp_path / "go").touch()
+            second.stderr.read()
+        assert second.returncode == 0
+    assert first.returncode == 0
