@@ -5,7 +5,19 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ddlbench.cli import check, doctor, emulate, housekeeping, interfaces, probe, sign, summary, trace, verify
+from ddlbench.cli import (
+    check,
+    doctor,
+    emulate,
+    housekeeping,
+    import_table,
+    interfaces,
+    probe,
+    sign,
+    summary,
+    trace,
+    verify,
+)
 from ddlbench.errors import DdlbenchError
 
 BROKEN_PIPE = 141  # what the shell reports for a program that SIGPIPE ended
@@ -48,7 +60,19 @@ def parser() -> argparse.ArgumentParser:
         prog="ddlbench", description="Results of ddlbench: where they come from; and networks, probed."
     )
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for command in (check, trace, verify, sign, summary, probe, emulate, interfaces, doctor, housekeeping):
+    for command in (
+        check,
+        trace,
+        verify,
+        sign,
+        summary,
+        probe,
+        emulate,
+        interfaces,
+        doctor,
+        housekeeping,
+        import_table,
+    ):
         command.add_to(commands)
     return top
 

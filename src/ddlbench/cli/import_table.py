@@ -1,0 +1,74 @@
+"""`ddlbench import`: a table of measurements from others, checked row by row, for predictions and recommendations."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from ddlbench.cli.arguments import counted, existing_file, number
+
+FOLDER = Path("imported")
+MOST_MISTAKES = 20  # that are shown
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser's sub-commands.
+
+    Args:
+        commands: the sub-commands of `ddlbench`, to which `import` is added.
+    """
+    parser = commands.add_parser(
+        "import", help="take over a table of measurements from others (CSV, Parquet), to predict from it"
+    )
+    parser.add_argument("file", metavar="FILE", type=existing_file)
+    parser.add_argument(
+        "--column",
+        metavar="OURS=NAME",
+        action="append",
+        default=[],
+        type=_column,
+        help="which column of the table is workers, batch_size, latency, bandwidth, loss, step_time, epoch_time, "
+        "accuracy, model, framework or strategy, where its name does not tell; a name may end in a unit (delay_s)",
+    )
+    parser.add_argument(
+        "--header", metavar="NAME,NAME,...", help="names of the columns, for a CSV without a header"
+    )
+    parser.add_argument(
+        "--images",
+        type=number(1, 1e12, "a number of images"),
+        help="of an epoch, to make times of steps of times of epochs; else all epochs have equally many steps",
+    )
+    parser.add_argument("--output", metavar="FILE", type=Path, help=f"default: {FOLDER}/<name of FILE>.csv")
+    parser.set_defaults(command=_import)
+
+
+def _column(text: str) -> tuple[str, str]:
+    from ddlbench.errors import nearest
+    from ddlbench.prediction.foreign import ALIASES
+
+    ours, equals, name = text.partition("=")
+    if not equals or ours not in ALIASES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not COLUMN=NAME with one of {', '.join(ALIASES)}{nearest(ours, ALIASES)}"
+        )
+    return ours, name
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    """Return 0 if at least one row is good; what is wrong in others goes to standard error."""
+    from ddlbench.prediction.foreign import import_table
+    from ddlbench.prediction.foreign_files import read_foreign
+    from ddlbench.prediction.imported import write_imported
+
+    path: Path = arguments.file
+    header = arguments.header.split(",") if arguments.header else None
+    table = read_foreign(path, header)
+    found = import_table(table, path, given=dict(arguments.column), images=arguments.images)
+    output = arguments.output or FOLDER / f"{path.stem}.csv"
+    write_imported(output, found.measured, found.per)
+    for line, mistake in found.mistakes[:MOST_MISTAKES]:
+        print(f"{path}: {found.counted} {line} is left out: {mistake}", file=sys.stderr)
+    if len(found.mistakes) > MOST_MISTAKES:
+        print(f"{path}: and {len(found.mistakes) - MOST_MISTAKES} more", file=sys.stderr)
+    left_out = f"; {counted(len(found.mistakes), 'row')} left out" if found.mistakes else ""
+    print(f"{counted(len(found.measured), 'row')} (times of {found.per}s) in {output}{left_out}")
+    return 0

@@ -1,0 +1,209 @@
+"""`ddlbench import`: tables from others."""
+
+import gzip
+import os
+import zipfile
+
+import pandas
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from ddlbench.cli.main import main
+from ddlbench.errors import DdlbenchError
+from ddlbench.prediction import foreign_files
+from ddlbench.prediction.foreign import import_table
+from ddlbench.prediction.foreign_files import read_foreign
+from ddlbench.prediction.imported import is_imported, read_imported
+
+# The rows that anwar2021 prints (table 4).
+PRINTED = """Workers,Batch Size,Latency,Time Per Epoch
+4,"64,000",0,419
+4,"32,000",0,220
+4,6400,0,57
+3,"64,000",0,503
+3,"32,000",0,265
+2,6400,20,90
+2,2560,20,41
+1,6400,0,96
+1,2560,0,39
+"""
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def imported(text, tmp_path, **options):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    return import_table(read_foreign(path), path, **options)
+
+
+def test_the_printed_rows_are_taken_as_they_are_printed(tmp_path, capsys):
+    (tmp_path / "anwar.csv").write_text(PRINTED)
+    assert main(["import", "anwar.csv"]) == 0
+    assert capsys.readouterr().out == "9 rows (times of epochs) in imported/anwar.csv\n"
+    measured, per = read_imported(tmp_path / "imported/anwar.csv")
+    assert per == "epoch"
+    first = measured[0]
+    assert (first.cell.workers, first.cell.batch_size, first.cell.latency_ms) == (4, 64000, 0)
+    assert (first.time_ms, first.source) == (419_000, "anwar.csv: line 2")
+    assert is_imported(tmp_path / "imported/anwar.csv")
+
+
+def test_each_bad_row_is_named_by_its_line_and_left_out(tmp_path, capsys):
+    rows = [
+        "workers,batch,latency,epoch_time,accuracy",
+        "4,64,0,10,0.5",
+        "3,64,0,nan,0.5",
+        "2,64,0,,0.5",
+        "",
+        "1.5,64,0,10,0.5",
+        "2,64,-20,10,0.5",
+        "2,64,40,50,2.1095",
+        "4,64,0,10,0.5",
+        "2,x\u00e9,0,10,0.5",
+        "2,64,0",
+        "2,64,20 s,10 ms,0.5",
+        *(f"{n},64,20,{n},0.5" for n in range(5, 12)),
+    ]
+    (tmp_path / "table.csv").write_text("\n".join(rows))
+    assert main(["import", "table.csv"]) == 0
+    shown = capsys.readouterr()
+    assert "9 rows" in shown.out
+    assert "8 rows left out" in shown.out
+    expected = {
+        3: "epoch_time is 'nan', which is no number",
+        4: "epoch_time is empty",
+        6: "workers is 1.5, which is no whole number",
+        7: "latency is -20, expected 0 to 100000",
+        8: "accuracy is 2.1095 (of 1), expected 0 to 100 %",
+        9: "is the same as line 2",
+        10: "batch_size is 'xé', which is no number",
+        11: "epoch_time is empty",
+    }
+    assert shown.err.splitlines() == [
+        f"table.csv: line {line} is left out: {why}" for line, why in expected.items()
+    ]
+
+
+def test_mixed_units_are_told_apart_by_the_cell_the_name_or_the_usual_one(tmp_path):
+    text = "workers;batch;Delay (s);step_time\n2;64;0.02;1.5 s\n2;64;20ms;80\n2;64;20 Mbit/s;80\n"
+    found = imported(text, tmp_path)
+    assert [each.cell.latency_ms for each in found.measured] == [20, 20]
+    assert [each.time_ms for each in found.measured] == [1500, 80]
+    assert found.mistakes == [(4, "latency is '20 Mbit/s', whose unit 'Mbit/s' does not fit")]
+
+
+def test_percent_and_fractions_of_accuracy_are_told_by_all_rows(tmp_path):
+    percent = imported("workers,batch,step_time,accuracy\n1,8,5,97\n2,8,4,0.9\n", tmp_path)
+    assert [each.accuracy_percent for each in percent.measured] == [97, 0.9]
+    fractions = imported("workers,batch,step_time,acc\n1,8,5,0.97\n2,8,4,\n", tmp_path)
+    assert [each.accuracy_percent for each in fractions.measured] == [97, None]
+
+
+def test_epochs_become_steps_where_the_number_of_images_is_known(tmp_path):
+    found = imported("workers,batch,epoch_time\n1,600,50\n", tmp_path, images=60_000)
+    assert (found.per, found.measured[0].time_ms) == ("step", 500)
+
+
+def test_columns_are_mapped_by_options_and_a_header_can_be_given(tmp_path, capsys):
+    (tmp_path / "bare.csv").write_text("4,64000,0,6,419,0.42\n3,64000,0,7,503,0.48\n")
+    arguments = ["import", "bare.csv", "--header", "n,batch,delay_ms,t1,t2_s,acc"]
+    assert main([*arguments, "--column", "workers=n", "--column", "epoch_time=t2_s"]) == 0
+    (first, _), per = read_imported(tmp_path / "imported/bare.csv")
+    assert (first.time_ms, first.accuracy_percent, first.source, per) == (
+        419_000,
+        42,
+        "bare.csv: line 1",
+        "epoch",
+    )
+    assert main([*arguments, "--column", "wokers=n"]) == 2
+    assert "did you mean 'workers'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("workers,epoch_time", "no column is batch_size"),
+        ("workers,batch", "no column is step_time or epoch_time"),
+        ("workers,nodes,batch,epoch_time", "'workers' and 'nodes' may both be workers"),
+    ],
+)
+def test_a_missing_or_double_column_is_named_and_nothing_is_written(tmp_path, capsys, header, message):
+    (tmp_path / "table.csv").write_text(f"{header}\n1,2,3,4\n")
+    assert main(["import", "table.csv"]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no rows"),
+        (b"workers,batch,epoch_time\n", "no rows"),
+        (b"workers,batch,epoch_time\n1,2,\xff\n", "line 2 is no text in UTF-8"),
+        (b"workers,batch,epoch_time\n1,x,3\n", "no row is good; line 2: batch_size"),
+        (b"workers,batch,epoch_time\n1,2,\x003\n", "line 2"),
+        (b"PAR1 and no more", "Parquet"),
+        (gzip.compress(b"0" * 10**7), "packed"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path, capsys, content, message):
+    (tmp_path / "table.csv").write_bytes(content)
+    assert main(["import", "table.csv"]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "imported").exists()
+
+
+def test_a_zip_bomb_is_not_unpacked(tmp_path, capsys):
+    with zipfile.ZipFile(tmp_path / "bomb.csv", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("table.csv", b"0" * 10**8)
+    assert main(["import", "bomb.csv"]) == 1
+    assert "unpack it" in capsys.readouterr().err
+
+
+def test_a_gigabyte_is_refused_before_it_is_read(tmp_path, capsys):
+    with (tmp_path / "large.csv").open("wb") as file:
+        os.truncate(file.fileno(), 1 << 30)
+    assert main(["import", "large.csv"]) == 1
+    assert "larger than 64 MiB" in capsys.readouterr().err
+
+
+def test_parquet_is_read_like_csv(tmp_path, capsys):
+    table = {"workers": [1, 2, None], "batch_size": [64, 64, 64], "step_time_ms": [10.0, 6.0, 4.0]}
+    pandas.DataFrame(table | {"model": ["mlp", "mlp", "mlp"]}).to_parquet(tmp_path / "table.parquet")
+    assert main(["import", "table.parquet"]) == 0
+    assert "row 3 is left out: workers is empty" in capsys.readouterr().err
+    measured, _ = read_imported(tmp_path / "imported/table.csv")
+    assert [(each.cell.workers, each.cell.model, each.time_ms) for each in measured] == [
+        (1, "mlp", 10),
+        (2, "mlp", 6),
+    ]
+
+
+def test_a_small_parquet_file_of_many_rows_is_refused(tmp_path):
+    path = tmp_path / "bomb.parquet"
+    pandas.DataFrame({"workers": [1] * (foreign_files.MOST_ROWS + 1)}).to_parquet(path)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DdlbenchError, match="more than 100000 rows"):
+        read_foreign(path)
+
+
+def test_a_parquet_file_of_one_long_repeated_text_stays_small_in_memory(tmp_path):
+    path = tmp_path / "bomb.parquet"
+    repeated = pyarrow.DictionaryArray.from_arrays([0] * 50_000, ["m" * 10**6])
+    parquet.write_table(pyarrow.table({"model": repeated}), path, store_schema=False)
+    assert path.stat().st_size < 10**6
+    assert len(read_foreign(path).rows[0][1][0]) == 200
+
+
+def test_an_imported_table_that_somebody_changed_is_refused(tmp_path):
+    (tmp_path / "anwar.csv").write_text(PRINTED)
+    main(["import", "anwar.csv"])
+    path = tmp_path / "imported/anwar.csv"
+    path.write_text(path.read_text().replace("419000.0", "much"))
+    with pytest.raises(DdlbenchError, match="import it again"):
+        read_imported(path)
