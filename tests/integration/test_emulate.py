@@ -1,17 +1,22 @@
 """`ddlbench emulate` runs a command in each host, tells how each ended, and leaves nothing behind."""
 
+import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ddlbench.emulate.commands import TERM_S
+from ddlbench.files import sha256_file
 from tests.support.remains import eventually
+from tests.support.repository import REPOSITORY
 
 EMULATE = [
     sys.executable,
@@ -31,6 +36,10 @@ def emulated(
     flag = "-c"
     argv = [*EMULATE, *LINK, *options, "--", interpreter, flag, script]
     return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=240)
+
+
+def run(*argv: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=280)
 
 
 def lines_of(host: str, text: str) -> list[str]:
@@ -222,3 +231,137 @@ def test_it_waits_for_another_measurement(tmp_path: Path) -> None:
             second.stderr.read()
         assert second.returncode == 0
     assert first.returncode == 0
+
+
+DDP = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(rank)
+model = DistributedDataParallel(torch.nn.Linear(100, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(8, 100)).square().mean().backward()
+    optimizer.step()
+print(f"{size} ranks agree on {sum(each.abs().sum().item() for each in model.parameters()):.4f}")
+dist.destroy_process_group()
+"""
+HOROVOD = """
+import horovod.torch as hvd
+import torch
+
+for _ in range(2):
+    hvd.init()
+    total = hvd.allreduce(torch.full((1000,), hvd.rank() + 1.0), op=hvd.Sum)
+    print(f"{hvd.size()} ranks, sum {total[0].item():g}")
+    hvd.shutdown()
+"""
+IPERF3 = """
+if [ $RANK = 0 ]; then exec iperf3 --server --one-off > server.log; fi
+until iperf3 --client h1 --time 1 --json > client.log; do sleep 0.2; done
+"""
+
+
+def test_a_script_for_torchrun_trains_on_the_hosts(tmp_path: Path, torch_environment: object) -> None:
+    python = str(REPOSITORY / ".environments/torch/bin/python")
+    (tmp_path / "train.py").write_text(DDP)
+    for launcher in ([], ["-m", "torch.distributed.run"]):
+        ended = run(*EMULATE, *LINK, "--", python, *launcher, "train.py", folder=tmp_path)
+        assert ended.returncode == 0, ended.stderr
+        (first,), (second,) = (lines_of(host, ended.stdout) for host in ("h1", "h2"))
+        assert first == second
+        assert first.startswith("2 ranks agree on")
+
+
+def test_a_script_for_horovod_finds_its_peers_again_and_again(
+    tmp_path: Path, horovod_environment: object
+) -> None:
+    python = str(REPOSITORY / ".environments/horovod/bin/python")
+    (tmp_path / "train.py").write_text(HOROVOD)
+    ended = run(*EMULATE, *LINK, "--", python, "train.py", folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert lines_of("h1", ended.stdout) == ["2 ranks, sum 3"] * 2
+    assert lines_of("h2", ended.stdout) == ["2 ranks, sum 3"] * 2
+
+
+@pytest.mark.needs("iperf3")
+def test_a_pair_of_iperf3_finds_no_more_than_the_link_has_and_the_summary_counts_it(tmp_path: Path) -> None:
+    ended = run(*EMULATE, *LINK, "--output", "pair", "--", "sh", "-c", IPERF3, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    received = json.loads((tmp_path / "client.log").read_text())["end"]["sum_received"]
+    assert 0 < received["bits_per_second"] < 50e6
+    result = json.loads((tmp_path / "pair.json").read_text())
+    server, client = result["found"]["hosts"]
+    assert client["sent_bytes"] > received["bytes"]
+    assert server["received_bytes"] > received["bytes"]
+    assert 45 < result["found"]["before"]["rate_mbit"] < 55
+    rows = list(csv.DictReader((tmp_path / "pair.csv").read_text().splitlines()))
+    assert {row["host"] for row in rows} == {"h1", "h2"}
+    assert max(int(row["received_bytes"]) for row in rows) <= server["received_bytes"]
+    sidecar = json.loads((tmp_path / "pair.json.prov.json").read_text())
+    assert sidecar["sha256"] == sha256_file(tmp_path / "pair.json")
+    assert sidecar["parameters"]["link"]["bandwidth_mbit"] == 50
+
+
+def test_a_host_gets_no_more_than_its_share_of_a_core_though_its_neighbour_does_nothing(
+    tmp_path: Path,
+) -> None:
+    script = """
+import os, time
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    if os.environ["RANK"] == "1":
+        time.sleep(0.1)
+print(time.process_time())
+"""
+    core = min(os.sched_getaffinity(0))
+    argv = ["taskset", "--cpu-list", str(core), *EMULATE, *LINK, "--", sys.executable, "-c", script]
+    ended = run(*argv, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "dilated by 2" in ended.stderr
+    assert float(lines_of("h1", ended.stdout)[0]) < 0.6 * 3
+
+
+def test_it_works_from_an_installed_wheel_without_a_checkout_or_snakemake(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for part in ("src", "config", "workflow", "pyproject.toml", "README.md", "LICENSE"):
+        copy = shutil.copytree if (REPOSITORY / part).is_dir() else shutil.copy
+        source.mkdir(exist_ok=True)
+        copy(REPOSITORY / part, source / part)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    built = run(
+        *pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source), folder=tmp_path
+    )
+    assert built.returncode == 0, built.stderr
+    shutil.rmtree(source)
+    venv = tmp_path / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", str(venv), folder=tmp_path)
+    packages = next(venv.glob("lib/python*/site-packages"))
+    (wheel,) = tmp_path.glob("ddlbench-*.whl")
+    installed = run(
+        *pip, "--python", str(venv), "install", "--no-deps", "--no-index", str(wheel), folder=tmp_path
+    )
+    assert installed.returncode == 0, installed.stderr
+    # What it depends on is that of this environment, but Snakemake, and this checkout.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    (packages / "snakemake.py").write_text("raise ImportError('there is no Snakemake here')")
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    argv = [str(venv / "bin/ddlbench"), "emulate", "--link", "home-broadband", "--output", "found", "--"]
+    ended = subprocess.run(
+        [*argv, "sh", "-c", "echo $RANK"],
+        capture_output=True,
+        text=True,
+        cwd=elsewhere,
+        env=variables,
+        timeout=240,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "20 Mbit/s, 10 ms, 0.1 % loss" in ended.stderr
+    assert sorted(ended.stdout.splitlines()) == ["h1 | 0", "h2 | 1"]
+    assert (elsewhere / "found.json.prov.json").exists()

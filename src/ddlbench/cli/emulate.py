@@ -6,6 +6,8 @@ ddlbench emulate --hosts 4 --link home-broadband -- python train.py
 import argparse
 import os
 import sys
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddlbench.cli.arguments import number, whole_number
@@ -81,22 +83,34 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         metavar="N",
         help="of a host's output at most; default: %(default)s",
     )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="NAME",
+        help="writes NAME.json, NAME.csv (what each host does over time) and NAME.json.prov.json",
+    )
     parser.add_argument("words", nargs="+", metavar="COMMAND", help="with its arguments, after --")
     parser.set_defaults(command=_emulate)
 
 
 def _emulate(arguments: argparse.Namespace) -> int:
+    from ddlbench.emulate import result
     from ddlbench.emulate.run import check_command, emulate
     from ddlbench.emulate.summary import announcement, summary
     from ddlbench.runs.machine_lock import alone_on_this_machine
 
     check_command(arguments.words[0])
+    if arguments.output:
+        result.check_writable(arguments.output)
     emulation = _asked(arguments)
     with alone_on_this_machine("wait"):
         print(f"ddlbench: {announcement(emulation)}", file=sys.stderr, flush=True)
         os.environ.setdefault(SAFE_PATH, "1")
+        started = datetime.now(UTC)
         found = emulate(emulation)
     print(f"\n{summary(emulation, found)}", file=sys.stderr, flush=True)
+    if arguments.output:
+        result.write(arguments.output, emulation, found, started)
     return found.exit_code
 
 
@@ -105,6 +119,7 @@ def _asked(arguments: argparse.Namespace) -> "Emulation":
 
     from ddlbench.emulate.emulation import Emulation
     from ddlbench.emulate.named_links import catalogue, named_link, named_sites
+    from ddlbench.emulate.result import series_file
     from ddlbench.emulate.variables import unwanted
     from ddlbench.network.hosts import GIB, place
     from ddlbench.network.link import Link
@@ -142,4 +157,5 @@ def _asked(arguments: argparse.Namespace) -> "Emulation":
         grace_s=arguments.grace_s,
         shown_bytes=arguments.shown_mb * MB,
         unset=[*ours, *unwanted(os.environ)],
+        series=str(series_file(arguments.output).absolute()) if arguments.output else "",
     )

@@ -5,14 +5,16 @@ import selectors
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic, sleep
 
 from ddlbench.emulate.emulation import Emulation, HostEnd
 from ddlbench.emulate.inhabitants import Inhabitants, cpu_s, name_of
 from ddlbench.emulate.member import Command
 from ddlbench.emulate.output import Budget, NobodyReads, Stream
+from ddlbench.emulate.series import Sampled, Series
 from ddlbench.emulate.variables import host_variables
 from ddlbench.launch.fork_starter import namespace_path
 from ddlbench.launch.starter import Starter
@@ -21,6 +23,7 @@ from ddlbench.protocol.codec import written
 from ddlbench.protocol.messages import StartMember
 from ddlbench.system.processes import describe_exit
 from ddlbench.telemetry.counters import Counted, Counters, parse
+from ddlbench.telemetry.load import Load
 
 _START_S, _POLL_S = 30.0, 0.05
 _UNLIMITED = -1  # RLIM_INFINITY
@@ -115,11 +118,18 @@ class Commands:
         try:
             for rank in range(len(self._all)):
                 self._start(starter, rank)
-            while self._alive():
-                self._wait()
+            with closing(self._series()) if self._emulation.series else nullcontext() as series:
+                while self._alive():
+                    self._wait()
+                    if series:
+                        series.sample()
             return self._ends()
         finally:
             self._sweep()
+
+    def _series(self) -> Series:
+        hosts = [Sampled(each.host.name, each.counters, each.before, Load([each.pid])) for each in self._all]
+        return Series(Path(self._emulation.series), hosts, self._emulation.dilation)
 
     def _start(self, starter: Starter, rank: int) -> None:
         running, emulation = self._all[rank], self._emulation

@@ -31,6 +31,7 @@ class Emulation:
         grace_s: how long the other hosts may go on after one has failed.
         shown_bytes: how much of a host's output is shown at most.
         unset: environment variables that are ours, which the command does not get.
+        series: the path of the file for what each host does over time; empty: none is written.
     """
 
     command: Sequence[str]
@@ -41,6 +42,7 @@ class Emulation:
     grace_s: float
     shown_bytes: int
     unset: Sequence[str]
+    series: str = ""
 
     @property
     def wires(self) -> Link | Sites:

@@ -48,5 +48,14 @@ def main(control: str, _rank: int) -> NoReturn:
     try:
         os.execvp(command.argv[0], list(command.argv))
     except OSError as error:
-        print(f"{command.argv[0]}: {error.strerror}", file=sys.stderr, flush=True)
-        os._exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _CANNOT_RUN)
+        why = (
+            f"{error.strerror} (it, or the interpreter in its first line)"
+            if _is_missing(error)
+            else error.strerror
+        )
+        print(f"{command.argv[0]}: {why}", file=sys.stderr, flush=True)
+        os._exit(_NOT_FOUND if _is_missing(error) else _CANNOT_RUN)
+
+
+def _is_missing(error: OSError) -> bool:
+    return isinstance(error, FileNotFoundError)

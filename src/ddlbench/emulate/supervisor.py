@@ -15,6 +15,8 @@ import psutil
 
 from ddlbench.emulate.commands import Commands
 from ddlbench.emulate.emulation import TOLERANCES, Emulated, Emulation, Task
+from ddlbench.emulate.names import name_hosts
+from ddlbench.emulate.rendezvous import serving
 from ddlbench.launch.core_shares import CoreShares
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.network.limits import Capacity, check_delay, check_queues
@@ -44,12 +46,11 @@ def run(task: Task) -> Emulated:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to us too; it comes by `task.signals`
     emulation, wires = task.emulation, task.emulation.wires
+    folder = Path(task.signals).parent
     with ExitStack() as stack:
         signals = os.open(task.signals, os.O_RDONLY | os.O_NONBLOCK)
         stack.callback(os.close, signals)
-        starter = stack.enter_context(
-            ForkServer(_FORK_SERVER, os.environ, log=Path(task.signals).parent / "fork_server.log")
-        )
+        starter = stack.enter_context(ForkServer(_FORK_SERVER, os.environ, log=folder / "fork_server.log"))
         star = stack.enter_context(
             Star(
                 [host.address for host in emulation.hosts],
@@ -60,6 +61,8 @@ def run(task: Task) -> Emulated:
         )
         shape(star, emulation)
         before = measured(star, emulation, FULL)
+        name_hosts(emulation.hosts, folder)
+        stack.enter_context(serving(emulation.hosts[0].address, star.namespaces[0]))
         shares = stack.enter_context(CoreShares(starter, emulation.hosts, monotonic() + _START_S))
         commands = stack.enter_context(closing(Commands(emulation, star.namespaces, signals)))
         with shares.held():

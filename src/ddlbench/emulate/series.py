@@ -1,0 +1,76 @@
+"""What each host does over time, as a CSV file: a row for each host and moment.
+
+One process reads all hosts, the supervisor, which also forwards what they print. Its CPU time is on no host's account.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from ddlbench.telemetry.counters import Counted, Counters, parse
+from ddlbench.telemetry.load import Load
+
+COLUMNS = ("time_s", "host", "cpu_s", "memory_bytes", "sent_bytes", "received_bytes", "tcp_retransmits")
+_INTERVAL_S = 0.1  # in the hosts' time
+_CHILDREN_S = 1.0  # how often processes that were started since are looked for
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A host that is sampled: its name, the counters of its network namespace, and their values at the start."""
+
+    name: str
+    counters: Counters
+    before: Counted
+    load: Load
+
+
+class Series:
+    """A file that grows while the commands run. Times and CPU times in it are the hosts': real ones, divided.
+
+    Args:
+        file: to be written.
+        hosts: that are sampled.
+        dilation: how much slower the hosts' time runs.
+    """
+
+    def __init__(self, file: Path, hosts: Sequence[Sampled], dilation: float) -> None:
+        self._hosts = hosts
+        self._dilation = dilation
+        self._began_s = monotonic()
+        self._due_s = self._children_due_s = 0.0
+        self._file = file.open("w", newline="")
+        self._writer = csv.writer(self._file, lineterminator="\n")
+        self._writer.writerow(COLUMNS)
+
+    def sample(self) -> None:
+        """Read all hosts, if it is time to."""
+        now_s = monotonic()
+        if now_s < self._due_s:
+            return
+        self._due_s = now_s + _INTERVAL_S * self._dilation
+        if now_s > self._children_due_s:
+            self._children_due_s = now_s + _CHILDREN_S
+            for host in self._hosts:
+                host.load.find_children()
+        for host in self._hosts:
+            self._writer.writerow(self._row(host))
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+    def _row(self, host: Sampled) -> tuple[object, ...]:
+        cpu_ns, memory_bytes = host.load.read()
+        now = parse(host.counters.read())
+        return (
+            f"{(monotonic() - self._began_s) / self._dilation:.3f}",
+            host.name,
+            f"{cpu_ns / 1e9 / self._dilation:.6f}",
+            memory_bytes,
+            now.sent_bytes - host.before.sent_bytes,
+            now.received_bytes - host.before.received_bytes,
+            now.tcp_retransmits - host.before.tcp_retransmits,
+        )
