@@ -13,6 +13,7 @@ from ddlbench.cli import (
     import_table,
     interfaces,
     probe,
+    recommend,
     sign,
     summary,
     trace,
@@ -72,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
         doctor,
         housekeeping,
         import_table,
+        recommend,
     ):
         command.add_to(commands)
     return top

@@ -22,6 +22,7 @@ class Cell:
         devices: what computes.
         runtime: what the workers run in.
         vcpus: of each host.
+        memory_gb: of each host; None: nobody knows.
         host_count: hosts that the study has; None: also one for each server.
     """
 
@@ -38,6 +39,7 @@ class Cell:
     runtime: str = "bare"
     vcpus: float = 1.0
     host_count: int | None = None
+    memory_gb: float | None = None
 
     @property
     def system(self) -> str:

@@ -15,7 +15,7 @@ CELL = tuple(field.name for field in fields(Cell))
 MEASURED = ("time_ms", "low_ms", "high_ms", "accuracy_percent", "source")
 HEADER = ("per", *CELL, *MEASURED)
 _WHOLE = ("workers", "host_count")
-_NUMBERS = ("batch_size", "latency_ms", "bandwidth_mbit", "loss_percent", "vcpus", *MEASURED[:4])
+_NUMBERS = ("batch_size", "latency_ms", "bandwidth_mbit", "loss_percent", "vcpus", "memory_gb", *MEASURED[:4])
 
 
 def write_imported(path: Path, measured: list[Measured], per: str) -> None:

@@ -1,18 +1,63 @@
 """Measured cells from tables of measurements, as `measurements.tables` writes them."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.cell import Cell, Measured
+from ddlbench.prediction.imported import is_imported, read_imported
 
 if TYPE_CHECKING:
     import pandas
 
 NAMES = ("model", "image_shape", "framework", "strategy", "devices", "runtime")
 NEEDED = ("point_id", "status", "batch_size", "workers", "step_time_ms", *NAMES)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What tables say.
+
+    Attributes:
+        measured: cells with their times.
+        unfit: cells that did not fit into a host's memory.
+        per: what the times are of, `step` or `epoch`.
+    """
+
+    measured: list[Measured]
+    unfit: list[Cell]
+    per: str
+
+
+def from_files(paths: Sequence[Path]) -> Knowledge:
+    """Read tables of measurements, and tables that `ddlbench import` wrote.
+
+    Args:
+        paths: CSV files.
+
+    Returns:
+        What they say together.
+
+    Raises:
+        DdlbenchError: a file cannot be read, or times are of steps in one and of epochs in another.
+    """
+    foreign = [path for path in paths if is_imported(path)]
+    ours = [path for path in paths if path not in foreign]
+    measured, unfit = (from_tables(ours), _unfit(ours)) if ours else ([], [])
+    kinds = {"step": str(ours[0])} if ours else {}
+    for path in foreign:
+        more, per = read_imported(path)
+        measured += more
+        kinds[per] = str(path)
+    if len(kinds) > 1:
+        raise DdlbenchError(
+            f"times are of steps in {kinds['step']} and of epochs in {kinds['epoch']}.\n"
+            "  Import the latter with  --images N  (images of an epoch), or use one of them"
+        )
+    return Knowledge(measured, unfit, next(iter(kinds), "step"))
 
 
 def from_tables(paths: Iterable[Path]) -> list[Measured]:
@@ -28,12 +73,23 @@ def from_tables(paths: Iterable[Path]) -> list[Measured]:
         DdlbenchError: a table cannot be read, or lacks a column; names it.
     """
     found: dict[str, Measured] = {}
+    for path, row in _rows(paths):
+        is_an_epoch = not _is_empty(row.get("epoch"))
+        if row["status"] == "measured" and not is_an_epoch and not _is_empty(row["step_time_ms"]):
+            found.setdefault(str(row["point_id"]), _measured(row, path))
+    return [found[point] for point in sorted(found)]
+
+
+def _unfit(paths: Iterable[Path]) -> list[Cell]:
+    return [_cell(row) for _, row in _rows(paths) if row["status"] == "does_not_fit"]
+
+
+def _rows(paths: Iterable[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Rows of points that have one link, or none."""
     for path in paths:
         for row in _read(path).to_dict("records"):
-            is_an_epoch = not _is_empty(row.get("epoch"))
-            if row["status"] == "measured" and not is_an_epoch and _is_empty(row.get("sites")):
-                found.setdefault(str(row["point_id"]), _measured({str(key): row[key] for key in row}, path))
-    return [found[point] for point in sorted(found)]
+            if _is_empty(row.get("sites")):
+                yield path, {str(key): value for key, value in row.items()}
 
 
 def _read(path: Path) -> "pandas.DataFrame":
@@ -45,11 +101,11 @@ def _read(path: Path) -> "pandas.DataFrame":
         raise DdlbenchError(f"{path}: this table cannot be read ({error})") from None
     if lacking := [name for name in NEEDED if name not in table.columns]:
         raise DdlbenchError(f"{path}: this table of measurements lacks {', '.join(lacking)}")
-    return table[table["step_time_ms"].notna()]
+    return table
 
 
-def _measured(row: Mapping[str, Any], path: Path) -> Measured:
-    cell = Cell(
+def _cell(row: Mapping[str, Any]) -> Cell:
+    return Cell(
         batch_size=float(row["batch_size"]),
         workers=int(row["workers"]),
         latency_ms=_number(row.get("latency_ms")) or 0.0,
@@ -57,10 +113,14 @@ def _measured(row: Mapping[str, Any], path: Path) -> Measured:
         loss_percent=_number(row.get("loss_percent")) or 0.0,
         vcpus=_number(row.get("vcpus")) or 1.0,
         host_count=int(_number(row.get("host_count")) or 0) or None,
+        memory_gb=_number(row.get("memory_gb")),
         **{name: str(row[name]) for name in NAMES},
     )
+
+
+def _measured(row: Mapping[str, Any], path: Path) -> Measured:
     return Measured(
-        cell,
+        _cell(row),
         float(row["step_time_ms"]),
         _number(row.get("step_time_ms_low")),
         _number(row.get("step_time_ms_high")),

@@ -124,13 +124,10 @@ def learn(measured: Sequence[Measured], seed: int = 0) -> Predictor:
 
 def _fitted(measured: Sequence[Measured]) -> _Model:
     cells = [each.cell for each in measured]
-    times_ms, noise = (
-        np.array([each.time_ms for each in measured]),
-        np.array([_noise(each) for each in measured]),
-    )
-    found, weights = physics.fit(cells, times_ms, noise)
+    times_ms, noises = np.array([each.time_ms for each in measured]), np.array([*map(noise, measured)])
+    found, weights = physics.fit(cells, times_ms, noises)
     log_ratios = np.log(times_ms / np.array([found.time_ms(cell) for cell in cells]))
-    variances = noise**2 + (1 / np.maximum(weights, 1e-3) - 1) * 0.01
+    variances = noises**2 + (1 / np.maximum(weights, 1e-3) - 1) * 0.01
     return _Model(found, residual.learn(cells, log_ratios, variances))
 
 
@@ -166,8 +163,15 @@ def _sources(parts_ms: dict[str, float], distance: float) -> dict[str, float]:
     return shares | {"distance": min(distance, 1e3)}
 
 
-def _noise(measured: Measured) -> float:
-    """The relative standard error of a measurement."""
+def noise(measured: Measured) -> float:
+    """Find out how exact a measurement is.
+
+    Args:
+        measured: a cell with its time.
+
+    Returns:
+        Its relative standard error, by its bounds; without bounds an assumed one.
+    """
     low, high = measured.low_ms, measured.high_ms
     if low is None or high is None or not 0 < low <= high:
         return ASSUMED_NOISE

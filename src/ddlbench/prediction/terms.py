@@ -73,6 +73,18 @@ def sent_bytes(cell: Cell) -> float:
     return size * (cell.workers - 1 if is_beside_a_worker else cell.workers)
 
 
+def total_sent_bytes(cell: Cell) -> float:
+    """Count what all hosts of a step send.
+
+    Args:
+        cell: any.
+
+    Returns:
+        Bytes: what each worker of a ring sends; with a server, what it sends and as much that it gets.
+    """
+    return sent_bytes(cell) * (2 if cell.has_server else cell.workers)
+
+
 def trips(cell: Cell) -> float:
     """Count messages of a step that wait for each other.
 

@@ -1,0 +1,96 @@
+"""The time of a cell: measured where it was measured, else predicted."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ddlbench.prediction.cell import Cell, Measured
+from ddlbench.prediction.predictor import COVERAGE, Predictor, noise
+
+DEVIATIONS = 1.645  # on each side of an interval of 90 %
+SURPRISE = math.log(3.0)  # a measurement that differs that much from what the others suggest may be a mistake
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The time of a step of a cell.
+
+    Attributes:
+        cell: which.
+        time_ms: measured or predicted.
+        low_ms: nine of ten measurements are above it and below `high_ms`.
+        high_ms: infinite if too little was measured to tell.
+        deviation: standard deviation of the logarithm of the time.
+        is_measured: whether this very cell was measured.
+        accuracy_percent: of the nearest cell of which it was measured; None: of none.
+        unknown: why nothing can be said; None: it can.
+        warning: what is odd about the measurement; None: nothing.
+    """
+
+    cell: Cell
+    time_ms: float
+    low_ms: float
+    high_ms: float
+    deviation: float
+    is_measured: bool
+    accuracy_percent: float | None
+    unknown: str | None
+    warning: str | None
+
+
+def estimate(predictor: Predictor, measured: Sequence[Measured], cell: Cell) -> Estimate:
+    """Find the time of a cell.
+
+    Args:
+        predictor: that was learned from `measured`.
+        measured: cells with their times.
+        cell: any.
+
+    Returns:
+        The geometric mean of its measurements; without any, the prediction.
+    """
+    predicted = predictor.predict(cell, COVERAGE)
+    accuracy = _accuracy(measured, cell)
+    own = [each for each in measured if _same(each.cell, cell)]
+    if not own:
+        return Estimate(
+            cell,
+            predicted.time_ms,
+            predicted.low_ms,
+            predicted.high_ms,
+            predicted.deviation,
+            False,
+            accuracy,
+            predicted.unknown,
+            None,
+        )
+    time_ms = math.exp(sum(math.log(each.time_ms) for each in own) / len(own))
+    deviation = math.sqrt(sum(noise(each) ** 2 for each in own)) / len(own)
+    width = math.exp(DEVIATIONS * deviation)
+    ratio = time_ms / predicted.time_ms
+    warning = None
+    if predicted.is_known and abs(math.log(ratio)) > max(SURPRISE, 2 * predicted.deviation):
+        warning = f"measured {ratio:.2g} times what the other measurements suggest: measure it again"
+    return Estimate(cell, time_ms, time_ms / width, time_ms * width, deviation, True, accuracy, None, warning)
+
+
+def _same(one: Cell, other: Cell) -> bool:
+    return _compared(one) == _compared(other)
+
+
+def _compared(cell: Cell) -> Cell:
+    """A cell without what does not matter: the link of a worker alone, memory, and hosts beyond those that are used."""
+    cell = replace(cell, memory_gb=None, host_count=cell.hosts, batch_size=float(cell.batch_size))
+    if cell.is_alone:
+        return replace(cell, latency_ms=0.0, bandwidth_mbit=None, loss_percent=0.0)
+    return cell
+
+
+def _accuracy(measured: Sequence[Measured], cell: Cell) -> float | None:
+    """The accuracy of the nearest cell of the same model: batch size first, since it decides what is learned."""
+    near = [
+        (abs(math.log2(each.cell.batch_size / cell.batch_size)), abs(each.cell.workers - cell.workers), i)
+        for i, each in enumerate(measured)
+        if each.accuracy_percent is not None and each.cell.model == cell.model
+    ]
+    return measured[min(near)[2]].accuracy_percent if near and min(near)[0] <= 1 else None

@@ -1,0 +1,99 @@
+"""What somebody asks, completed by what was measured: the cells that there are to choose from."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from ddlbench.errors import DdlbenchError, nearest
+from ddlbench.prediction.cell import Cell, Measured
+
+ONE = ("model", "devices", "runtime")  # of these the question must have one
+USUAL = ("image_shape", "vcpus", "host_count", "memory_gb")  # of these the most frequent is taken
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The cells to choose from.
+
+    Attributes:
+        cells: each with other workers, framework or strategy.
+        assumed: what the question did not say, and what was taken.
+    """
+
+    cells: tuple[Cell, ...]
+    assumed: Mapping[str, str]
+
+
+def choices(
+    measured: Sequence[Measured], given: Mapping[str, float | str | None], workers: Sequence[int] = ()
+) -> Choices:
+    """List what there is to choose from.
+
+    Args:
+        measured: cells with their times.
+        given: keys of a Cell with their values, `batch_size` among them. Without a framework or strategy all
+            measured ones are there to choose from.
+        workers: numbers to choose from; none: from 1 to the most that were measured.
+
+    Returns:
+        The choices.
+
+    Raises:
+        DdlbenchError: a name was never measured, or one must be said; lists those that were.
+    """
+    said: dict[str, float | str | None] = {name: value for name, value in given.items() if value is not None}
+    cells = [each.cell for each in measured]
+    assumed: dict[str, str] = {}
+    for name in ("model", "framework", "strategy", *ONE[1:], *USUAL):
+        if name in said:
+            cells = _with(cells, name, said[name])
+        elif name in ONE:
+            said[name] = _only(cells, name)
+            cells = _with(cells, name, said[name])
+        elif name in USUAL:
+            said[name] = _usual(cells, name, assumed)
+    apart = [cell for cell in cells if not cell.is_alone] or cells
+    for name in ("bandwidth_mbit", "latency_ms", "loss_percent"):
+        if name not in said:
+            said[name] = _usual(apart, name, assumed)
+    systems = sorted({(cell.framework, cell.strategy) for cell in cells})
+    most = max(cell.workers for cell in cells)
+    asked = Cell(1.0, 1)
+    asked = replace(asked, **{field.name: said[field.name] for field in fields(Cell) if field.name in said})  # type: ignore[arg-type]
+    return Choices(
+        tuple(
+            replace(asked, framework=framework, strategy=strategy, workers=count)
+            for framework, strategy in systems
+            for count in (workers or range(1, most + 1))
+            if count <= asked.batch_size
+        ),
+        assumed,
+    )
+
+
+def _with(cells: list[Cell], name: str, value: float | str | None) -> list[Cell]:
+    """Those cells that have a name; a number may be any, since numbers lie near each other."""
+    if not isinstance(value, str):
+        return cells
+    if found := [cell for cell in cells if getattr(cell, name) == value]:
+        return found
+    known = sorted({str(getattr(cell, name)) for cell in cells})
+    raise DdlbenchError(
+        f"{name} {value!r} was not measured{nearest(value, known)}; measured: {', '.join(known)}"
+    )
+
+
+def _only(cells: list[Cell], name: str) -> str:
+    values = sorted({str(getattr(cell, name)) for cell in cells})
+    if len(values) == 1:
+        return values[0]
+    raise DdlbenchError(f"which {name}? Measured: {', '.join(values)}.  Say  --{name} {values[0]}")
+
+
+def _usual(cells: list[Cell], name: str, assumed: dict[str, str]) -> float | str | None:
+    values = Counter(getattr(cell, name) for cell in cells)
+    ((value, _),) = values.most_common(1)
+    if value is not None and len(values) > 1:
+        assumed[name] = f"{value:g}" if isinstance(value, float) else str(value)
+    found: float | str | None = value
+    return found
