@@ -121,6 +121,15 @@ def test_daemons_that_a_command_leaves_behind_are_named_and_killed(tmp_path: Pat
     assert list(working_in(tmp_path)) == []
 
 
+def test_daemons_that_end_do_not_stay_as_zombies(tmp_path: Path) -> None:
+    script = """
+for n in $(seq 50); do (setsid true &); done
+until [ $(grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l) = 0 ]; do sleep 0.05; done
+"""
+    ended = emulated(script=script, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_output_without_end_is_cut_and_counted(tmp_path: Path) -> None:
     script = "[ $RANK = 1 ] || head -c 30000000 /dev/zero | tr '\\0' '\\n'"
     ended = emulated("--shown-mb", "1", script=script, folder=tmp_path)

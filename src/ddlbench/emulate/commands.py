@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
 
+import psutil
+
 from ddlbench.emulate.emulation import Emulation, HostEnd
 from ddlbench.emulate.inhabitants import Inhabitants, cpu_s, name_of
 from ddlbench.emulate.member import Command
@@ -85,6 +87,8 @@ class Commands:
         self._selector.register(signals, selectors.EVENT_READ)
         self._kill_at_s: float | None = None  # when whoever still runs is killed
         self._stop_at_s: float | None = None  # when the other hosts are ended, after one has failed
+        # what we have started, and wait for by its id
+        self._ours = {each.pid for each in psutil.Process().children()}
         self.signal: int | None = None
         width = max(len(host.name) for host in emulation.hosts)
         self._all = [
@@ -148,6 +152,7 @@ class Commands:
         )
         running.began_s = monotonic()
         running.pid = starter.start(start, running.began_s + _START_S).pid
+        self._ours.add(running.pid)
 
     def _alive(self) -> list[Running]:
         return [each for each in self._all if each.status is None]
@@ -202,7 +207,8 @@ class Commands:
         self._kill_at_s = 0.0
 
     def _reap(self) -> None:
-        """See which commands have ended."""
+        """See which commands have ended, and bury what their daemons have left."""
+        self._bury_orphans()
         for each in self._alive():
             ended, status, usage = os.wait4(each.pid, os.WNOHANG)
             if not ended:
@@ -217,6 +223,13 @@ class Commands:
                 names = ", ".join(other.host.name for other in others)
                 _say(f"{names}: {self._emulation.grace_s:g} s to end too")
                 self._stop_at_s = monotonic() + self._emulation.grace_s
+
+    def _bury_orphans(self) -> None:
+        """Wait for processes of the commands whose parents have ended: the first process of a sandbox inherits them."""
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid in self._ours:
+                return
+            os.waitpid(ended.si_pid, 0)
 
     def _ends(self) -> list[HostEnd]:
         """Kill what the commands left behind, print what is in the pipes, and sum up."""
