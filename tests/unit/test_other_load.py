@@ -48,13 +48,13 @@ def test_a_process_of_ours_is_not(busy):
 
 
 @pytest.mark.parametrize(
-    ("others", "steal", "lasted_s", "is_much"),
+    ("others", "steal", "lasted_s", "too_much"),
     [(20, 0, 10, False), (50, 0, 10, True), (15, 15, 10, True), (30, 0, 0.05, False), (90, 0, 0.05, True)],
 )
-def test_a_quarter_of_the_cores_is_much_beyond_what_ticks_can_tell(others, steal, lasted_s, is_much):
-    assert OtherLoad(lasted_s, 2, others, steal).is_much == is_much
+def test_what_others_take_counts_beyond_what_ticks_can_tell(others, steal, lasted_s, too_much):
+    assert OtherLoad(lasted_s, 2, others, steal).exceeds(25) == too_much
 
 
 def test_without_patience_nobody_waits(busy, capsys):
-    wait_for_others(0)
+    wait_for_others(0, 25)
     assert capsys.readouterr().err == ""

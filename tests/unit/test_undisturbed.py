@@ -24,7 +24,7 @@ def records(*loads: OtherLoad | None) -> Any:
     [((QUIET,), 0), ((BUSY, QUIET), 1), ((STOLEN, BUSY, QUIET), 2), ((None,), 0)],
 )
 def test_the_first_repetition_that_nobody_disturbs_counts(loads, number, capsys):
-    assert undisturbed(records(*loads), "refuse")["number"] == number
+    assert undisturbed(records(*loads), "refuse", 25)["number"] == number
     assert capsys.readouterr().err.count("this repetition does not count, and is measured again") == number
 
 
@@ -32,8 +32,8 @@ def test_a_repetition_that_is_disturbed_each_time_is_not_kept():
     with pytest.raises(
         DdlbenchError, match=r"others take 60 % of this machine's 2 cores.* in each of 3 tries"
     ):
-        undisturbed(records(BUSY, BUSY, BUSY), "refuse")
+        undisturbed(records(BUSY, BUSY, BUSY), "refuse", 25)
 
 
 def test_who_ignores_others_has_it_recorded():
-    assert undisturbed(records(BUSY), "ignore")["others"]["others_percent"] == 60
+    assert undisturbed(records(BUSY), "ignore", 25)["others"]["others_percent"] == 60

@@ -88,7 +88,8 @@ def test_what_is_lost_is_seen_and_made_again(broken: Pipeline, tmp_path: Path) -
 
 
 def test_questions_do_not_disturb_a_sweep_and_a_second_one_is_refused(prepared: Pipeline) -> None:
-    prepared.configure({"measure": {"min_repetitions": 400, "max_repetitions": 400}})
+    endless = {"min_repetitions": 1000, "max_repetitions": 1000, "min_steps": 200, "max_steps": 200}
+    prepared.configure({"measure": endless})
     target = prepared.manifest("bandwidth")
     sweep = prepared.start(target)
     try:

@@ -176,7 +176,7 @@ class Links:
             if self._patience_s == 0:
                 raise
             print(f"{error}\n  The link is measured again.", file=sys.stderr, flush=True)
-        wait_for_others(self._patience_s)
+        wait_for_others(self._patience_s, self._tolerances.others_percent)
         return read()
 
     def _words(self, now: str) -> str:

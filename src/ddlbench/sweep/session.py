@@ -104,7 +104,9 @@ class Session:
         return self._of_telemetry.enter_context(sampled)
 
     def measure(self, pending: PendingPoint) -> Record:
-        record = undisturbed(partial(self._record, pending), self.job.other_measurements)
+        record = undisturbed(
+            partial(self._record, pending), self.job.other_measurements, self.job.tolerances.others_percent
+        )
         path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
         self.kept.append((self.clock.now_s(), path))
         return record

@@ -9,7 +9,6 @@ from time import monotonic, sleep
 
 from ddlbench.telemetry.waiting import Waiting
 
-MOST_PERCENT = 25.0  # of the cores; a second measurement takes half of them and more
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _LOOK_S = 1.0
 
@@ -30,11 +29,17 @@ class OtherLoad:
     others_percent: float
     steal_percent: float
 
-    @property
-    def is_much(self) -> bool:
-        """Whether it is more than `MOST_PERCENT`, two ticks of each core aside, as the kernel counts in ticks."""
+    def exceeds(self, most_percent: float) -> bool:
+        """Say whether it is too much, two ticks of each core aside, as the kernel counts in ticks.
+
+        Args:
+            most_percent: what others may take, of the cores.
+
+        Returns:
+            Whether it is more.
+        """
         ticks_percent = 200 * _TICK_S / self.lasted_s
-        return self.others_percent + self.steal_percent > MOST_PERCENT + ticks_percent
+        return self.others_percent + self.steal_percent > most_percent + ticks_percent
 
     def __str__(self) -> str:
         return (
@@ -71,18 +76,19 @@ class LoadWatch:
         return OtherLoad(lasted_s, len(self._cores), 100 * others_s / whole_s, 100 * stolen_s / whole_s)
 
 
-def wait_for_others(patience_s: float) -> None:
+def wait_for_others(patience_s: float, most_percent: float) -> None:
     """Wait until others leave the cores alone, and say so on stderr if somebody has to be waited for.
 
     Args:
         patience_s: how long to wait at most, in s; 0: not at all.
+        most_percent: what they may take, of the cores.
     """
     began, waits = monotonic(), False
     while monotonic() - began < patience_s:
         watch = LoadWatch()
         sleep(_LOOK_S)
         load = watch.since_start()
-        if load is None or not load.is_much:
+        if load is None or not load.exceeds(most_percent):
             return
         if not waits:
             print(f"waiting (at most {patience_s:g} s): {load}", file=sys.stderr, flush=True)
