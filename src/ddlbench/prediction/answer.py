@@ -36,6 +36,13 @@ class Answer:
         return [option for option in self.options if not option.excluded]
 
     @property
+    def perhaps_better(self) -> list[Option]:
+        """Options of which too little is known to recommend them, and which may be better than the best."""
+        allowed = self.allowed
+        most = allowed[0].value if allowed else math.inf
+        return [option for option in self.options if option.is_unknown and option.value < most]
+
+    @property
     def most_helpful(self) -> Option | None:
         """The option whose measurement is expected to help most; None: none would."""
         best = max(self.allowed, key=lambda option: option.gain, default=None)
@@ -49,8 +56,8 @@ def as_json(answer: Answer) -> dict[str, Any]:
         answer: any.
 
     Returns:
-        JSON data: `best` (null: nothing may be taken), `runners_up`, `pareto`, `measure_next`, `excluded`, `assumed`,
-        `warnings`. Times are in seconds.
+        JSON data: `best` (null: nothing may be taken), `runners_up`, `perhaps_better`, `pareto`, `measure_next`,
+        `excluded`, `assumed`, `warnings`. Times are in seconds.
     """
     allowed = answer.allowed
     helpful = answer.most_helpful
@@ -60,6 +67,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
             _option(answer, each) | {"worse_by_percent": _worse_by(each, allowed[0])}
             for each in allowed[1 : 1 + RUNNERS_UP]
         ],
+        "perhaps_better": [_option(answer, each) for each in answer.perhaps_better],
         "pareto": [_option(answer, each) for each in allowed if each.is_on_front],
         "measure_next": _option(answer, helpful) | {"gain": helpful.gain} if helpful else None,
         "excluded": [
@@ -91,6 +99,8 @@ def _lines(answer: Answer) -> Iterator[str]:
         yield f"Take {_name(allowed[0], allowed)}: {_result(answer, allowed[0])}."
         others = f" of {len(allowed)}" if len(allowed) > 1 else ""
         yield f"It is the best{others} with a probability of {100 * allowed[0].probability:.0f} %."
+    for each in answer.perhaps_better if allowed else ():
+        yield f"But {_name(each, answer.options)} may be better, of which too little is known: measure it first."
     if len(allowed) > 1:
         yield "\nNext best:"
     for each in allowed[1 : 1 + RUNNERS_UP]:

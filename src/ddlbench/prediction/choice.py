@@ -80,6 +80,11 @@ class Option:
     gain: float = 0.0
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether it was left out because nothing can be said of it."""
+        return self.estimate.unknown is not None
+
+    @property
     def hours(self) -> float:
         """How long the training takes."""
         return self.estimate.time_ms * self.steps / HOUR_MS

@@ -16,12 +16,10 @@ Column = tuple[str, str]  # kind and owner (or parent) of a coefficient
 
 ROUNDS = 12  # of reweighting
 LIKENESS = (
-    0.2  # how strongly a coefficient is held to its parent's: a difference of itself counts as 20 % of error
+    0.5  # how strongly a coefficient is held to its parent's: twice its parent's counts as 50 % of error
 )
-EXPECTED = {
-    "wire": 1.0,
-    "trips": 1.0,
-}  # coefficients of perfect software: a byte is sent once, a message waits once
+# Coefficients of perfect software: a byte is sent once, a message waits once.
+EXPECTED = {"wire": 1.0, "trips": 1.0}
 EXPECTATION = 0.2  # how strongly parents are held to these
 SHRINKAGE = 1e-3  # and the others to zero
 DEGREES_OF_FREEDOM = 3.0  # of Student's t, whose weights make the fit robust
@@ -63,7 +61,7 @@ class Physics:
         return own if own is not None else self.coefficients.get((term.kind, term.parent), 0.0)
 
 
-def fit(cells: Sequence[Cell], times_ms: Vector, noise: Vector) -> tuple[Physics, Vector]:
+def fit(cells: Sequence[Cell], times_ms: Vector, noise: Vector) -> Physics:
     """Fit coefficients to measured times.
 
     The squared error is relative to the geometric mean of measured and predicted time, which is close to the logarithm
@@ -75,7 +73,7 @@ def fit(cells: Sequence[Cell], times_ms: Vector, noise: Vector) -> tuple[Physics
         noise: relative standard errors of the measurements.
 
     Returns:
-        The physics, and the weight of each measurement from 0 (an outlier) to 1.
+        The physics.
     """
     amounts, columns, parents = _design(cells)
     pulls, held_to = _pulls(amounts, columns, parents, times_ms)
@@ -88,7 +86,7 @@ def fit(cells: Sequence[Cell], times_ms: Vector, noise: Vector) -> tuple[Physics
         solution, _ = nnls(rows, wanted, maxiter=50 * len(columns))
         predicted = np.maximum(amounts @ solution, times_ms * 1e-3)
         weights = _weights(np.log(times_ms / predicted), noise)
-    return Physics(dict(zip(columns, map(float, solution), strict=True))), weights
+    return Physics(dict(zip(columns, map(float, solution), strict=True)))
 
 
 def _design(cells: Sequence[Cell]) -> tuple[Vector, list[Column], dict[Column, Column]]:

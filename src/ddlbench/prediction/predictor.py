@@ -125,10 +125,9 @@ def learn(measured: Sequence[Measured], seed: int = 0) -> Predictor:
 def _fitted(measured: Sequence[Measured]) -> _Model:
     cells = [each.cell for each in measured]
     times_ms, noises = np.array([each.time_ms for each in measured]), np.array([*map(noise, measured)])
-    found, weights = physics.fit(cells, times_ms, noises)
+    found = physics.fit(cells, times_ms, noises)
     log_ratios = np.log(times_ms / np.array([found.time_ms(cell) for cell in cells]))
-    variances = noises**2 + (1 / np.maximum(weights, 1e-3) - 1) * 0.01
-    return _Model(found, residual.learn(cells, log_ratios, variances))
+    return _Model(found, residual.learn(cells, log_ratios, noises**2))
 
 
 def _cross_validated(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 FEWEST = 8  # measurements that a residual is learned from
+ROUNDS = 2  # the second one with less weight on outliers
+OUTLIER = 3.0  # standard deviations, beyond which a value is one
 MOST = 600  # that it is learned from; its time grows with the third power
 UNCERTAIN = 0.15  # the largest standard deviation of a residual that is expected before anything was measured
 
@@ -53,7 +55,7 @@ def learn(cells: Sequence[Cell], log_ratios: Vector, variances: Vector) -> Resid
     Args:
         cells: measured ones.
         log_ratios: the logarithms of measured by physics' times.
-        variances: of each, by the measurement's noise; large for an outlier.
+        variances: of each, by the measurement's noise.
 
     Returns:
         The residual.
@@ -66,15 +68,27 @@ def learn(cells: Sequence[Cell], log_ratios: Vector, variances: Vector) -> Resid
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-    kernel = ConstantKernel(UNCERTAIN**2, (1e-4, 1.0)) * RBF(2.0, (0.7, 20.0)) + WhiteKernel(
+    lengths = np.full(len(coordinates(cells[0])) + len(names), 2.0)  # each coordinate has its own
+    kernel = ConstantKernel(UNCERTAIN**2, (1e-4, 4.0)) * RBF(lengths, (0.5, 50.0)) + WhiteKernel(
         0.01, (1e-4, 0.3)
     )
     some = np.random.default_rng(len(cells)).permutation(len(cells))[:MOST]
-    process = GaussianProcessRegressor(kernel, alpha=variances[some] + 1e-6)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a bound was reached, which is an answer
-        process.fit([_features(cells[i], names) for i in some], log_ratios[some])
+    features, wanted, alpha = [_features(cells[i], names) for i in some], log_ratios[some], variances[some]
+    for _ in range(ROUNDS):
+        process = GaussianProcessRegressor(kernel, alpha=alpha + 1e-6)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a bound was reached, which is an answer
+            process.fit(features, wanted)
+        alpha = variances[some] + _outlying(process, wanted)
     return Residual(process, names)
+
+
+def _outlying(process: "GaussianProcessRegressor", wanted: Vector) -> Vector:
+    """More variance for each value that is far from what all others say of it (Rasmussen 2006, eq. 5.12)."""
+    inverse = np.linalg.inv(process.L_ @ process.L_.T)
+    errors = inverse @ wanted / np.diag(inverse)
+    excess: Vector = np.maximum(errors**2 - OUTLIER**2 / np.diag(inverse), 0.0)
+    return excess
 
 
 def _features(cell: Cell, names: tuple[tuple[str, str], ...]) -> list[float]:

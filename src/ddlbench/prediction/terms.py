@@ -24,7 +24,7 @@ PARTS = {
     "compute": "compute",
     "undivided": "compute",
     "fixed": "overhead",
-    "members": "overhead",
+    "joining": "overhead",
     "wire": "wire",
     "trips": "latency",
     "crossing": "latency",
@@ -129,7 +129,7 @@ def _remote(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
     kind = "server" if cell.has_server else "ring"
     is_known = cell.strategy in STRATEGIES
     limit = "" if cell.bandwidth_mbit else "/unlimited"
-    yield "members", cell.system, kind, float(max(1, cell.workers - 1))
+    yield "joining", cell.system, kind, 1.0
     yield "wire", cell.system + limit, kind + limit, wire_ms
     yield "trips", cell.system, kind, trips(cell) * latency_ms
     yield "crossing", cell.system, kind, latency_ms
