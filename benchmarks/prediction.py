@@ -2,8 +2,8 @@
 
 python -m benchmarks prediction [--tables FOLDER] [--foreign FILE]
 
-The tables are those of a finished `make run`. Numbers count only where no constant of the predictor was chosen by them: tables
-by which one was are in CHOSEN_BY, their rows say so, and none of these is met. FILE is what `ddlbench
+The tables are those of a finished `make run`. Numbers count only where no constant of the predictor was chosen by
+them: the tables by which one was are in CHOSEN_BY, their rows say so, and none of these is met. FILE is what `ddlbench
 import` made of a table of others: whole cells (batch size and latency) of it are left out, and the best number of
 workers there is compared with that of the nearest cells.
 """
