@@ -84,6 +84,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="of a host's output at most; default: %(default)s",
     )
     parser.add_argument(
+        "--runtime",
+        nargs=2,
+        metavar=("docker", "IMAGE"),
+        help="run the command in a container of Docker's on each host; the working directory is mounted",
+    )
+    parser.add_argument(
         "--output",
         type=Path,
         metavar="NAME",
@@ -99,7 +105,10 @@ def _emulate(arguments: argparse.Namespace) -> int:
     from ddlbench.emulate.summary import announcement, summary
     from ddlbench.runs.machine_lock import alone_on_this_machine
 
-    check_command(arguments.words[0])
+    if not arguments.runtime:
+        check_command(arguments.words[0])
+    elif arguments.runtime[0] != "docker":
+        raise ConfigError(f"--runtime {arguments.runtime[0]}: expected  docker IMAGE")
     if arguments.output:
         result.check_writable(arguments.output)
     emulation = _asked(arguments)
@@ -117,6 +126,7 @@ def _emulate(arguments: argparse.Namespace) -> int:
 def _asked(arguments: argparse.Namespace) -> "Emulation":
     import psutil
 
+    from ddlbench.emulate.contained import image_of
     from ddlbench.emulate.emulation import Emulation
     from ddlbench.emulate.named_links import catalogue, named_link, named_sites
     from ddlbench.emulate.result import series_file
@@ -157,5 +167,6 @@ def _asked(arguments: argparse.Namespace) -> "Emulation":
         grace_s=arguments.grace_s,
         shown_bytes=arguments.shown_mb * MB,
         unset=[*ours, *unwanted(os.environ)],
+        image=image_of(arguments.runtime[1]) if arguments.runtime else None,
         series=str(series_file(arguments.output).absolute()) if arguments.output else "",
     )

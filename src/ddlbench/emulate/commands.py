@@ -12,6 +12,7 @@ from time import monotonic, sleep
 
 import psutil
 
+from ddlbench.emulate.contained import container_argv
 from ddlbench.emulate.emulation import Emulation, HostEnd
 from ddlbench.emulate.inhabitants import Inhabitants, cpu_s, name_of
 from ddlbench.emulate.member import Command
@@ -23,6 +24,7 @@ from ddlbench.launch.starter import Starter
 from ddlbench.network.hosts import Host
 from ddlbench.protocol.codec import written
 from ddlbench.protocol.messages import StartMember
+from ddlbench.sandbox.sandbox import outer_process, outer_user
 from ddlbench.system.processes import describe_exit
 from ddlbench.telemetry.counters import Counted, Counters, parse
 from ddlbench.telemetry.load import Load
@@ -42,6 +44,7 @@ class Running:
     before: Counted
     budget: Budget
     streams: tuple[Stream, Stream]
+    has_cpu_time: bool  # else the command is not the one that computes, but the client of an engine
     pid: int = 0
     began_s: float = 0.0
     ended_s: float = 0.0
@@ -58,7 +61,7 @@ class Running:
             status=self.status or 0,
             was_ended=self.was_ended,
             wall_s=self.ended_s - self.began_s,
-            cpu_s=self.cpu_s,
+            cpu_s=self.cpu_s if self.has_cpu_time else None,
             sent_bytes=counted.sent_bytes - self.before.sent_bytes,
             received_bytes=counted.received_bytes - self.before.received_bytes,
             retransmits=counted.tcp_retransmits - self.before.tcp_retransmits,
@@ -105,7 +108,15 @@ class Commands:
         for stream in streams:
             self._selector.register(stream, selectors.EVENT_READ, stream)
         counters = Counters(namespace)  # the link check has sent much already
-        return Running(host, Inhabitants(namespace), counters, parse(counters.read()), budget, streams)
+        return Running(
+            host,
+            Inhabitants(namespace),
+            counters,
+            parse(counters.read()),
+            budget,
+            streams,
+            not self._emulation.image,
+        )
 
     def run(self, starter: Starter) -> list[HostEnd]:
         """Start the command on every host, and wait until all have ended.
@@ -132,13 +143,32 @@ class Commands:
             self._sweep()
 
     def _series(self) -> Series:
-        hosts = [Sampled(each.host.name, each.counters, each.before, Load([each.pid])) for each in self._all]
+        hosts = [
+            Sampled(
+                each.host.name, each.counters, each.before, Load([each.pid]) if each.has_cpu_time else None
+            )
+            for each in self._all
+        ]
         return Series(Path(self._emulation.series), hosts, self._emulation.dilation)
 
     def _start(self, starter: Starter, rank: int) -> None:
         running, emulation = self._all[rank], self._emulation
         out, err = running.streams
-        command = Command(emulation.command, err.path, emulation.unset)
+        variables = host_variables(emulation.hosts, rank, emulation.dilation)
+        argv = emulation.command
+        if emulation.image:
+            argv = container_argv(
+                emulation.image,
+                emulation.command,
+                variables,
+                emulation.hosts,
+                rank,
+                outer_process=outer_process(),
+                outer_user=outer_user(),
+                namespace=self._namespaces[rank],
+            )
+            variables["DOCKER_HOST"] = emulation.image.address
+        command = Command(argv, err.path, emulation.unset)
         start = StartMember(
             rank=rank,
             control=written(command),
@@ -147,7 +177,7 @@ class Commands:
             cores=running.host.cores,
             memory_bytes=_UNLIMITED,
             short_slice=True,
-            variables=host_variables(emulation.hosts, rank, emulation.dilation),
+            variables=variables,
             log=out.path,
         )
         running.began_s = monotonic()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ddlbench.emulate.contained import Image
 from ddlbench.network.hosts import Host
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
@@ -28,6 +29,7 @@ class Emulation:
         shown_bytes: how much of a host's output is shown at most.
         unset: environment variables that are ours, which the command does not get.
         series: the path of the file for what each host does over time; empty: none is written.
+        image: of the containers that the command runs in; None: it runs in none.
     """
 
     command: Sequence[str]
@@ -39,6 +41,7 @@ class Emulation:
     shown_bytes: int
     unset: Sequence[str]
     series: str = ""
+    image: Image | None = None
 
     @property
     def wires(self) -> Link | Sites:
@@ -66,7 +69,8 @@ class HostEnd:
         status: its exit status; negative: the signal that ended it.
         was_ended: whether we ended it, because another host had failed or somebody asked for it.
         wall_s: from its start to its end.
-        cpu_s: of the command and all that it has waited for, and of processes that it left behind.
+        cpu_s: of the command and all that it has waited for, and of processes that it left behind; None: not measured,
+            as it ran in a container.
         sent_bytes: over TCP, in whole frames.
         received_bytes: over TCP, in whole frames.
         retransmits: TCP segments that were sent again.
@@ -78,7 +82,7 @@ class HostEnd:
     status: int
     was_ended: bool
     wall_s: float
-    cpu_s: float
+    cpu_s: float | None
     sent_bytes: int
     received_bytes: int
     retransmits: int

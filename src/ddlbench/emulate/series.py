@@ -19,12 +19,19 @@ _CHILDREN_S = 1.0  # how often processes that were started since are looked for
 
 @dataclass(frozen=True)
 class Sampled:
-    """A host that is sampled: its name, the counters of its network namespace, and their values at the start."""
+    """A host that is sampled.
+
+    Attributes:
+        name: of the host.
+        counters: of its network namespace.
+        before: their values at the start.
+        load: of its processes; None: not measured.
+    """
 
     name: str
     counters: Counters
     before: Counted
-    load: Load
+    load: Load | None
 
 
 class Series:
@@ -53,8 +60,8 @@ class Series:
         self._due_s = now_s + _INTERVAL_S * self._dilation
         if now_s > self._children_due_s:
             self._children_due_s = now_s + _CHILDREN_S
-            for host in self._hosts:
-                host.load.find_children()
+            for load in filter(None, (host.load for host in self._hosts)):
+                load.find_children()
         for host in self._hosts:
             self._writer.writerow(self._row(host))
 
@@ -63,12 +70,15 @@ class Series:
         self._file.close()
 
     def _row(self, host: Sampled) -> tuple[object, ...]:
-        cpu_ns, memory_bytes = host.load.read()
+        cpu_s, memory_bytes = "", ""
+        if host.load:
+            cpu_ns, resident_bytes = host.load.read()
+            cpu_s, memory_bytes = f"{cpu_ns / 1e9 / self._dilation:.6f}", str(resident_bytes)
         now = parse(host.counters.read())
         return (
             f"{(monotonic() - self._began_s) / self._dilation:.3f}",
             host.name,
-            f"{cpu_ns / 1e9 / self._dilation:.6f}",
+            cpu_s,
             memory_bytes,
             now.sent_bytes - host.before.sent_bytes,
             now.received_bytes - host.before.received_bytes,

@@ -63,7 +63,9 @@ def run(task: Task) -> Emulated:
         before = measured(star, emulation, FULL)
         name_hosts(emulation.hosts, folder)
         stack.enter_context(serving(emulation.hosts[0].address, star.namespaces[0]))
-        shares = stack.enter_context(CoreShares(starter, emulation.hosts, monotonic() + _START_S))
+        # Docker keeps the shares of its containers itself.
+        filled = [] if emulation.image else emulation.hosts
+        shares = stack.enter_context(CoreShares(starter, filled, monotonic() + _START_S))
         commands = stack.enter_context(closing(Commands(emulation, star.namespaces, signals)))
         with shares.held():
             ends = commands.run(starter)
