@@ -26,7 +26,7 @@ def commands(program: str) -> list[str]:
     found: dict[str, None] = {}
     for page in PAGES:
         blocks = re.findall(r"```\w*\n(.*?)```", page.read_text(), re.DOTALL)
-        lines = [line for block in blocks for line in block.splitlines()]
+        lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
         lines += re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
         for line in lines:
             words = shlex.split(line, comments=True) if line.startswith(f"{program} ") else []
@@ -48,6 +48,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result.mkdir(parents=True)
     for name in ("zhao2016_fig5.svg", "cluster2026_ethernet.svg"):
         (result / name).touch()
+    table = root / "imported/theirs.csv"
+    table.parent.mkdir()
+    table.touch()
     return root
 
 
