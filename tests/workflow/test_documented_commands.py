@@ -48,9 +48,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result.mkdir(parents=True)
     for name in ("zhao2016_fig5.svg", "cluster2026_ethernet.svg"):
         (result / name).touch()
-    table = root / "imported/theirs.csv"
-    table.parent.mkdir()
-    table.touch()
+    (root / "imported").mkdir()
+    for table in ("theirs.csv", "imported/theirs.csv"):
+        (root / table).touch()
     return root
 
 
