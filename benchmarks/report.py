@@ -12,7 +12,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = (
     *("coverage", "sweep", "share", "framework_share", "worker", "link", "probe", "dilation", "dry_run"),
-    *("wire_bytes", "telemetry", "environments", "images", "containers", "slurm", "emulate", "prediction"),
+    *(
+        "replay",
+        "wire_bytes",
+        "telemetry",
+        "environments",
+        "images",
+        "containers",
+        "slurm",
+        "emulate",
+        "prediction",
+    ),
 )
 BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"
 

@@ -65,7 +65,7 @@ def small_repository(root: Path) -> tuple[dict, dict]:
     """Fill `root` with schemas, links, sites and the small study; returns settings and the study, to be changed."""
     shutil.copytree(REPOSITORY / "workflow/schemas", root / "workflow/schemas")
     (root / "config/studies").mkdir(parents=True)
-    for name in ("links", "sites"):
+    for name in ("links", "sites", "devices"):
         shutil.copy(REPOSITORY / f"config/{name}.yaml", root / f"config/{name}.yaml")
     settings = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text())
     settings |= {"studies": ["small2000"], "default_figures": ["small2000_fig1"], "grids": {}}

@@ -25,6 +25,7 @@ IN_SCOPE = {
     "shi2019_table3_1",
     "wang2019_fig2",
     "wang2019_fig3",
+    "wang2019_fig5",
     "wang2019_fig3_network",
     "wang2019_fig3_startup",
     "wang2019_fig4",

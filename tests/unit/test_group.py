@@ -15,16 +15,8 @@ from ddlbench.launch.group_member import LackedMemory, Launch, WorkerFailed, Wor
 from ddlbench.launch.memory_signs import sign_of_lacking_memory
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host
-from ddlbench.protocol.messages import (
-    FROM_MEMBER,
-    Assignment,
-    Conclude,
-    Concluded,
-    Hello,
-    StartMember,
-    Train,
-    Trained,
-)
+from ddlbench.protocol.fork_messages import StartMember
+from ddlbench.protocol.messages import FROM_MEMBER, Assignment, Conclude, Concluded, Hello, Train, Trained
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.package import package_root
 

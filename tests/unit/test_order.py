@@ -6,8 +6,8 @@ import pytest
 
 from ddlbench.plan import Plan, load
 from ddlbench.plan.config_files import configuration
-from ddlbench.plan.order import FIRST, priorities
 from ddlbench.plan.run import GroupKey
+from ddlbench.runs.order import FIRST, priorities
 
 ROOT = Path(__file__).parents[2]
 

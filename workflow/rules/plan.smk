@@ -19,7 +19,7 @@ from ddlbench.files import sha256_json
 from ddlbench.plan import load, overridden, requested
 from ddlbench.plan.catalogue import NAMES, PROBE_TRANSPORTS
 from ddlbench.plan.config_files import configuration
-from ddlbench.plan.order import FIRST, priorities
+from ddlbench.runs.order import FIRST, priorities
 from ddlbench.plan.request import OF_THE_PLAN
 from ddlbench.plan.settings import as_params
 from ddlbench.containers.base_image import PACKAGES

@@ -23,7 +23,7 @@ from ddlbench.protocol.agent_messages import (
     Unwatch,
 )
 from ddlbench.protocol.channel import Closed, LineChannel
-from ddlbench.protocol.messages import Started
+from ddlbench.protocol.fork_messages import Started
 
 R = TypeVar("R", Started, Sampled, Done)
 _POLL_S = 0.2

@@ -31,7 +31,8 @@ from ddlbench.protocol.agent_messages import (
     Watch,
 )
 from ddlbench.protocol.codec import written
-from ddlbench.protocol.messages import FROM_MEMBER, Hello, Start, Started, StartMember
+from ddlbench.protocol.fork_messages import Start, Started, StartMember
+from ddlbench.protocol.messages import FROM_MEMBER, Hello
 from ddlbench.system.clock import Clock
 from ddlbench.system.processes import die_with_parent
 from ddlbench.telemetry.telemetry import Watched

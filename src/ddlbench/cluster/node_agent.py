@@ -45,7 +45,7 @@ from ddlbench.protocol.agent_messages import (
 )
 from ddlbench.protocol.channel import Closed, LineChannel, connect
 from ddlbench.protocol.codec import read, read_text
-from ddlbench.protocol.messages import Started
+from ddlbench.protocol.fork_messages import Started
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import Telemetry, Watched, sampled
 

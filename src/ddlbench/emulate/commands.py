@@ -23,7 +23,7 @@ from ddlbench.launch.fork_starter import namespace_path
 from ddlbench.launch.starter import Starter
 from ddlbench.network.hosts import Host
 from ddlbench.protocol.codec import written
-from ddlbench.protocol.messages import StartMember
+from ddlbench.protocol.fork_messages import StartMember
 from ddlbench.sandbox.sandbox import outer_process, outer_user
 from ddlbench.system.processes import describe_exit
 from ddlbench.telemetry.counters import Counted, Counters, parse

@@ -22,6 +22,7 @@ LABELS = {
     "bandwidth_mbit": "maximum bandwidth (Mbit/s)",
     "batch_per_worker": "batch of each worker (images)",
     "batch_size": "global batch size (images)",
+    "compute": "compute",
     "communication_ms": "communication (ms a step)",
     "cpu_percent": "CPU utilisation (% of vCPUs)",
     "devices": "devices",

@@ -15,7 +15,7 @@ from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.plan.study import Figure
 
 # If a figure holds more than one value of such a column, each value has a line of its own.
-SETUP_COLUMNS = ("framework", "strategy", "runtime", "devices", "fabric")
+SETUP_COLUMNS = ("framework", "strategy", "runtime", "devices", "compute", "fabric")
 # Two points that differ in none of these columns are one point of a figure.
 POINT_COLUMNS = (
     *SETUP_COLUMNS,

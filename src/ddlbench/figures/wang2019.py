@@ -1,4 +1,4 @@
-"""Wang 2019: the throughput between two nodes, and the cost of containers."""
+"""Wang 2019: the throughput between two nodes, the cost of containers, and scaling to 64 GPUs."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.captions.caption import caption as usual_caption
-from ddlbench.figures.chart import category_chart, wrapped
+from ddlbench.figures.chart import category_chart, line_chart, wrapped
 from ddlbench.figures.probe import OURS, message_caption, message_chart, messages, nearest_size
 from ddlbench.figures.rows import points
 from ddlbench.figures.words import escaped
@@ -15,6 +15,11 @@ from ddlbench.plan.study import Figure
 
 CLAIMED_PERCENT = 10  # the paper: Singularity trains so much faster than Docker
 NAMES = {"infiniband-edr": "InfiniBand EDR", "ten-gigabit-tcp": "10 GbE"}
+NETWORKS = {  # by the bandwidth of their links in config/links.yaml
+    96800.0: "InfiniBand EDR",
+    10000.0: "10 GbE",
+}
+CLAIMED_EFFICIENCY = {"InfiniBand EDR": 89, "10 GbE": 65}  # percent of linear scaling with 64 GPUs
 CLAIMED_RATIO, CLAIMED_BYTES = 14, 1_000_000  # "while the message size is 1000 Kbytes"
 
 
@@ -151,11 +156,90 @@ def caption_of_containers(rows: pd.DataFrame, figure: Figure) -> str:
     return f"{usual_caption(rows, figure)}\n{escaped(verdict(rows))}\n"
 
 
+def scaling(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
+    """Draw throughput against the number of GPUs over both networks, with linear scaling and the verdict (figure 5).
+
+    Args:
+        table: as in results/tables; its points with one worker have no link and begin both lines.
+        figure: from the study's file.
+
+    Returns:
+        The plot; its data are the rows of `rows.points`.
+
+    Raises:
+        ConfigError: as of `rows.points`.
+    """
+    rows = points(_from_one_worker(table), figure)
+    names = {name: NETWORKS.get(float(name), name) for name in rows["series"].cat.categories}
+    rows = rows.assign(series=rows["series"].cat.rename_categories(names))
+    plot = line_chart(rows, figure, legend="network of each GPU's host")
+    alone = rows.loc[(rows["workers"] == 1) & rows[figure.y].notna(), figure.y]
+    if len(alone):
+        ideal = pd.DataFrame({"workers": [1, rows["workers"].max()]})
+        ideal = ideal.assign(**{figure.y: ideal["workers"] * alone.iloc[0]})
+        plot += p9.geom_line(
+            p9.aes("workers", figure.y), data=ideal, inherit_aes=False, linetype="dotted", color=theme.INK
+        )
+    text = wrapped(f"Dotted: linear scaling. {efficiencies(rows, figure.y)}", theme.NOTE_PT + 0.5)
+    width, height = plot.theme.getp("figure_size")
+    subtitle = f"{plot.labels.get('subtitle', '')}\n{text}"
+    taller = p9.theme(figure_size=(width, height + 0.13 * (text.count("\n") + 1)))
+    return plot + p9.labs(subtitle=subtitle) + taller
+
+
+def _from_one_worker(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the points of one worker once for each bandwidth, at which each line begins."""
+    alone = table[table["bandwidth_mbit"].isna()]
+    copies = [
+        alone.assign(bandwidth_mbit=rate, point_id=[f"{name}-{rate:g}" for name in alone["point_id"]])
+        for rate in sorted(table["bandwidth_mbit"].dropna().unique())
+    ]
+    return pd.concat([*copies, table[table["bandwidth_mbit"].notna()]], ignore_index=True)
+
+
+def efficiencies(rows: pd.DataFrame, y: str) -> str:
+    """State the paper's scaling efficiency with 64 GPUs (Wang 2019, figure 5), and ours with as many as were measured.
+
+    Args:
+        rows: of both lines, with their points of one worker.
+        y: the column of throughputs.
+
+    Returns:
+        A sentence for each line.
+    """
+    sentences = []
+    for name, line in rows[rows[y].notna()].groupby("series", observed=True, sort=False):
+        one = line.loc[line["workers"] == 1, y]
+        most = line.nlargest(1, "workers").iloc[0]
+        if one.empty or most["workers"] == 1:
+            continue
+        percent = 100 * most[y] / (most["workers"] * one.iloc[0])
+        in_paper = CLAIMED_EFFICIENCY.get(str(name))
+        claimed = f" (in the paper {in_paper} % with 64)" if in_paper else ""
+        sentences.append(f"{name}: {percent:.0f} % of linear with {most['workers']:g} GPUs{claimed}.")
+    return " ".join(sentences) or "Efficiency: not measured."
+
+
+def caption_of_scaling(rows: pd.DataFrame, figure: Figure) -> str:
+    """Write the report's caption of figure 5, with the efficiencies.
+
+    Args:
+        rows: from `rows.points`.
+        figure: from the study's file.
+
+    Returns:
+        reStructuredText.
+    """
+    return f"{usual_caption(rows, figure)}\n{escaped(efficiencies(rows, figure.y))}\n"
+
+
 FIGURES: dict[str, Callable[[pd.DataFrame, Figure], p9.ggplot]] = {
     "wang2019_fig2": node_to_node,
     "wang2019_fig3": in_containers,
+    "wang2019_fig5": scaling,
 }
 CAPTIONS: dict[str, Callable[[pd.DataFrame, Figure], str]] = {
     "wang2019_fig2": caption,
     "wang2019_fig3": caption_of_containers,
+    "wang2019_fig5": caption_of_scaling,
 }

@@ -174,6 +174,7 @@ def assignments(
             strategy=job.strategy,
             datasets=job.datasets,
             gpu=_gpu_of(member, job.placement.gpus),
+            core_share=hosts[member.host].core_share,
         )
         for rank, member in enumerate(job.members)
     ]

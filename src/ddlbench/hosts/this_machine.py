@@ -112,6 +112,7 @@ class EmulatedHosts(LoopbackHosts):
                 congestion_control=self._job.congestion_control,
                 dilation=self._job.placement.dilation,
                 sites=self._job.sites,
+                longest_trains=self._job.placement.waits,
             )
         )
         self.namespaces = list(self.star.namespaces)

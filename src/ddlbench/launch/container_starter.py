@@ -19,7 +19,7 @@ from ddlbench.containers.unpacked import unpacked_folder
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.fork_starter import ForkServer, namespace_path
 from ddlbench.network.hosts import Host
-from ddlbench.protocol.messages import Start, StartMember
+from ddlbench.protocol.fork_messages import Start, StartMember
 from ddlbench.sandbox.sandbox import outer_process, outer_user
 from ddlbench.system.processes import Orphan
 

@@ -10,7 +10,7 @@ from typing import Self
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.starter import Starter
 from ddlbench.network.hosts import Host
-from ddlbench.protocol.messages import StartFiller
+from ddlbench.protocol.fork_messages import StartFiller
 
 
 class CoreShares:

@@ -11,7 +11,7 @@ from typing import Self
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail
 from ddlbench.protocol.channel import Closed, LineChannel, Silent
-from ddlbench.protocol.messages import Start, Started, StartMember
+from ddlbench.protocol.fork_messages import Start, Started, StartMember
 from ddlbench.system.processes import Orphan, adopt_orphans, describe_exit, die_with_parent
 
 

@@ -11,7 +11,7 @@ from ddlbench.launch.fork_starter import namespace_path
 from ddlbench.launch.starter import Process
 from ddlbench.network.hosts import Host
 from ddlbench.protocol.channel import LineChannel
-from ddlbench.protocol.messages import StartMember
+from ddlbench.protocol.fork_messages import StartMember
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ class Member:
     host: int
 
 
-def members(framework: str, strategy: str, workers: int, hosts: int) -> tuple[Member, ...]:
+def members(
+    framework: str, strategy: str, workers: int, hosts: int, *, replayed: bool = False
+) -> tuple[Member, ...]:
     """List the processes of a group in the order of their ranks, workers first.
 
     Args:
@@ -40,11 +42,12 @@ def members(framework: str, strategy: str, workers: int, hosts: int) -> tuple[Me
         strategy: how gradients are added up.
         workers: how many there are, each on the host of its number.
         hosts: how many there are; the last one has the processes of a parameter server.
+        replayed: compute is replayed.
 
     Returns:
         The processes, by rank.
     """
-    serving = BESIDES.get(worker_of(framework, strategy), ())
+    serving = BESIDES.get(worker_of(framework, strategy, replayed=replayed), ())
     return (
         *(Member(WORKER, rank, rank) for rank in range(workers)),
         *(Member(role, 0, hosts - 1) for role in serving),
@@ -89,16 +92,19 @@ def cluster(
     return found
 
 
-def worker_of(framework: str, strategy: str) -> str:
+def worker_of(framework: str, strategy: str, *, replayed: bool = False) -> str:
     """Find what trains with a strategy; a framework may have workers for one strategy alone.
 
     Args:
         framework: its name.
         strategy: how gradients are added up.
+        replayed: compute is replayed, which takes other workers.
 
     Returns:
         A name of `workers.modules.MODULES`.
     """
+    if replayed:
+        return f"{framework}_replay"
     if not strategy.startswith("parameter_server"):
         return framework
     own = f"{framework}_{strategy}"

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Protocol, Self
 
-from ddlbench.protocol.messages import Start
+from ddlbench.protocol.fork_messages import Start
 
 
 class Process(Protocol):

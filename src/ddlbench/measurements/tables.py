@@ -37,7 +37,8 @@ def aggregate(
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
         repetitions), launches (worker groups that they were in), dilation, waited_percent (the largest share of its
-        time that a worker could run and did not), host_memory_gb (that each host really had), backend, host,
+        time that a worker could run and did not), own_work_percent (the largest share of the cores that the emulation
+        used, where compute is replayed by waiting), host_memory_gb (that each host really had), backend, host,
         epoch_images, epoch_steps and reported_epochs (to which times are extrapolated), container_engine,
         python_version, packages_sha256, resolved (whether the interval of the step time is as narrow as asked for;
         empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS.
@@ -130,6 +131,8 @@ def _rows(
             "launches": len({record.get("launch") or record["run"] for record in parts}),
             "dilation": records[0]["dilation"] if records else None,
             "waited_percent": _waited_percent(parts),
+            "own_work_percent": max((each.get("own_work_percent") or 0.0 for each in parts), default=None)
+            or None,
             "host_memory_gb": _host_memory_gb(records),
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
@@ -233,7 +236,7 @@ def cell(value: Any) -> Any:
         value: as the manifest holds it.
 
     Returns:
-        The shape [28, 28, 1] as `28x28x1`, sites as their name; any other value as it is.
+        The shape [28, 28, 1] as `28x28x1`, sites and replays as their name; any other value as it is.
     """
     if isinstance(value, Mapping):
         return value["name"]

@@ -43,12 +43,14 @@ class Placement:
         dilation: by which times that are measured on the hosts are divided.
         memory_reduced: this machine has too little memory to give each host what the study asks for.
         gpus: of the first hosts, one for each worker, if the run computes on this machine's GPUs.
+        waits: compute is replayed by waiting, and only communication uses the cores.
     """
 
     hosts: tuple[Host, ...]
     dilation: float
     memory_reduced: bool
     gpus: tuple[GpuShare, ...] = ()
+    waits: bool = False
 
 
 def place(
@@ -100,6 +102,23 @@ def place(
         for i, share in enumerate(shares, start=1)
     )
     return Placement(hosts, factor, affordable < wanted)
+
+
+def place_waiting(count: int, *, cores: list[int], available_memory_bytes: int, dilation: float) -> Placement:
+    """Place hosts whose compute is replayed by waiting: all share all cores, which only communication uses.
+
+    Args:
+        count: how many hosts the group has.
+        cores: the cores of this machine that may be used.
+        available_memory_bytes: of this machine.
+        dilation: the time dilation.
+
+    Returns:
+        The hosts with their addresses, cores and memory, and the time dilation.
+    """
+    affordable = int(available_memory_bytes * MEMORY_SHARE / count)
+    hosts = tuple(Host(f"h{i}", f"10.66.0.{i}", tuple(cores), 1, affordable) for i in range(1, count + 1))
+    return Placement(hosts, dilation, memory_reduced=True, waits=True)
 
 
 def on_nodes(count: int, *, vcpus: int, memory_gb: float) -> Placement:

@@ -20,7 +20,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
 from ddlbench.network.netfilter import Forwarding, Rule
 from ddlbench.network.ports import Egress, Port, set_offload
-from ddlbench.network.sizes import burst_bytes, queue_bytes, sizing_link, train_bytes
+from ddlbench.network.sizes import LONGEST_TRAIN, burst_bytes, queue_bytes, sizing_link, train_bytes
 from ddlbench.system.namespaces import entered
 
 _ROOT, _DELAY, _QUEUE = 0x10000, 0x100000, 0x200000
@@ -42,6 +42,7 @@ class Backend(AbstractContextManager["Backend"]):
         ports: the ends of all links.
         dilation: the time dilation.
         links: the link of each port, not dilated; None while they are open.
+        longest_trains: trains and bursts are as long as can be, so that moving bytes costs the least CPU time.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Backend(AbstractContextManager["Backend"]):
     def __init__(self, ports: list[Port], dilation: float = 1.0) -> None:
         self.ports = ports
         self.dilation = dilation
+        self.longest_trains = False
         self.links: list[Link] | None = None
 
     def shape(self, links: Sequence[Link] | None) -> None:
@@ -63,7 +65,7 @@ class Backend(AbstractContextManager["Backend"]):
         """
         set_offload(self.ports, links)
         if links is not None:
-            train = min(train_bytes(sizing_link(link, self.dilation)) for link in links)
+            train = min(map(self._train, links))
             for port, link in zip(self.ports, links, strict=True):
                 port.netlink.link("set", index=port.index, gso_max_size=train)
                 for egress in port.egresses:
@@ -76,16 +78,20 @@ class Backend(AbstractContextManager["Backend"]):
         self._delay_and_lose(links)
         self.links = None if links is None else list(links)
 
+    def _train(self, link: Link) -> int:
+        return LONGEST_TRAIN if self.longest_trains else train_bytes(sizing_link(link, self.dilation))
+
     def _limit(self, egress: Egress, link: Link) -> None:
         sized = sizing_link(link, self.dilation)
+        longer = self._train(link) - train_bytes(sized)
         egress.netlink.tc(
             "replace",
             "tbf",
             index=egress.index,
             handle=_ROOT,
             rate=link.dilated(self.dilation).bandwidth_mbit * 1e6 / 8,
-            burst=burst_bytes(sized),
-            limit=queue_bytes(sized),
+            burst=burst_bytes(sized) + longer,
+            limit=queue_bytes(sized) + longer,
         )
 
     def check(self) -> None:

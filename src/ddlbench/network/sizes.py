@@ -3,6 +3,7 @@
 from ddlbench.network.link import Link
 
 BYTES_PER_MS = 125  # of one Mbit/s
+LONGEST_TRAIN = 65536
 FASTEST_MBIT = 2000  # the fastest link that is made without dilation; a faster one is always slowed down
 
 
@@ -15,7 +16,7 @@ def train_bytes(link: Link) -> int:
     Returns:
         The bytes of a quarter of a millisecond, between 16 KiB and 64 KiB.
     """
-    return int(min(65536, max(16384, link.bandwidth_mbit * BYTES_PER_MS * 0.25)))
+    return int(min(LONGEST_TRAIN, max(16384, link.bandwidth_mbit * BYTES_PER_MS * 0.25)))
 
 
 def burst_bytes(link: Link) -> int:

@@ -75,6 +75,7 @@ class Star:
         congestion_control: TCP's algorithm on every route (`cubic`, `reno`, ...).
         dilation: how much slower time runs; it changes bandwidth, latency and TCP's shortest retransmission time-out.
         sites: how many; hosts are divided among them (`sites.site_of`).
+        longest_trains: as of `shaping.Backend`.
 
     Attributes:
         site_of: the number of each host's site.
@@ -87,7 +88,13 @@ class Star:
     """
 
     def __init__(
-        self, addresses: list[str], *, congestion_control: str, dilation: float = 1.0, sites: int = 1
+        self,
+        addresses: list[str],
+        *,
+        congestion_control: str,
+        dilation: float = 1.0,
+        sites: int = 1,
+        longest_trains: bool = False,
     ) -> None:
         self.addresses = addresses
         self.dilation = dilation
@@ -111,6 +118,7 @@ class Star:
             self.backend: Backend = self._cleanup.enter_context(
                 choose_backend(ports + self._join(routers), dilation)
             )
+            self.backend.longest_trains = longest_trains
             on_error.pop_all()
 
     def shape(self, link: Link | Sites | None) -> None:

@@ -80,12 +80,14 @@ class Framework:
         strategies: those that it has.
         devices: those that it computes on.
         no_gpu: why it does not compute on GPUs; None if it does.
+        replays: the strategies whose compute can be replayed.
     """
 
     environment: str
     strategies: tuple[str, ...]
     devices: tuple[str, ...] = ("cpu", "gpu")
     no_gpu: str | None = None
+    replays: tuple[str, ...] = ()
 
 
 _HOROVOD_HAS_NO_GPU = "it is built here without CUDA, which takes nvcc and NCCL's headers"
@@ -101,11 +103,14 @@ FRAMEWORKS: Mapping[str, Framework] = {
             "parameter_server_sync",
             "parameter_server_async",
         ),
+        replays=("ring_allreduce", "ring_allreduce_fp16"),
     ),
     "tensorflow": Framework(
         "tensorflow", ("ring_allreduce", "parameter_server_sync", "parameter_server_async")
     ),
-    "horovod_torch": Framework("horovod", ("ring_allreduce",), ("cpu",), _HOROVOD_HAS_NO_GPU),
+    "horovod_torch": Framework(
+        "horovod", ("ring_allreduce",), ("cpu",), _HOROVOD_HAS_NO_GPU, replays=("ring_allreduce",)
+    ),
     "horovod_tensorflow": Framework("horovod", ("ring_allreduce",), ("cpu",), _HOROVOD_HAS_NO_GPU),
     "mxnet": Framework(
         "mxnet", ("parameter_server_sync", "parameter_server_device_sync", "parameter_server_async")
@@ -117,6 +122,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "strategy": tuple(STRATEGIES),
     "runtime": ("bare", "docker", "apptainer"),
     "devices": ("cpu", "gpu"),
+    "compute": ("real", "replay"),
     "fabric": ("loopback", "emulated", "ethernet", "infiniband"),
     "model": tuple(MODELS),
     "dataset": tuple(DATASETS),

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ddlbench.devices import devices_file
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.plan import sites_file
-from ddlbench.plan.catalogue import NAMES
+from ddlbench.plan.catalogue import MODELS, NAMES
 from ddlbench.plan.config_files import NAME_FORM, configuration
 from ddlbench.plan.plan import Plan
 from ddlbench.plan.probe import probes_of
@@ -48,7 +49,7 @@ def load(
     scheduler: str | None = None,
     gpus: int = 0,
 ) -> Plan:
-    """Read the settings, the links, the sites and the studies of a repository, and make the plan.
+    """Read the settings, the links, the sites, the devices and the studies of a repository, and make the plan.
 
     Args:
         config: the settings, merged with those of the command line, or a file whose values replace those of the
@@ -62,7 +63,7 @@ def load(
         All studies that the settings list, expanded into points and runs.
 
     Raises:
-        ConfigError: for all mistakes in the settings, the links, the sites and the studies, one line for each.
+        ConfigError: for all mistakes in any of these files, one line for each.
     """
     if isinstance(config, Path):
         source = str(config.relative_to(root)) if config.is_relative_to(root) else str(config)
@@ -71,10 +72,10 @@ def load(
         given = {key: str(config.get(key)) for key in ("fresh", "results_outside")}
         config = {**config, **{key: SWITCHES[text] for key, text in given.items() if text in SWITCHES}}
     rules = schemas(root)
-    links, places = (read_yaml(root / file, root) for file in (LINKS, SITES))
+    links, places, devices = (read_yaml(root / file, root) for file in (LINKS, SITES, devices_file.FILE))
     available = {path.stem: path for path in sorted((root / "config" / "studies").glob("*.yaml"))}
     names: Known = {**NAMES, "studies": available}
-    for kind, given in (("links", links), ("sites", places)):
+    for kind, given in (("links", links), ("sites", places), ("devices of hosts", devices)):
         if isinstance(given, dict):
             names = {**names, kind: [str(name) for name in given]}
     files = [
@@ -87,16 +88,23 @@ def load(
         *rules.problems("config", config, source, names),
         *rules.problems("links", links, LINKS, {}),
         *rules.problems("sites", places, SITES, names),
+        *rules.problems("devices", devices, devices_file.FILE, names),
     ]
-    problems = problems or list(sites_file.problems(places))
+    problems = problems or [
+        *sites_file.problems(places),
+        *(Problem(devices_file.FILE, *found) for found in devices_file.problems(devices, MODELS)),
+    ]
     if problems or not isinstance(config, Mapping):
         raise _error([*problems, *(problem for file in files for problem in file.problems)])
 
     known_links = {name: Link(**{**link, **_floats(link)}) for name, link in links.items()}
     known_sites = sites_file.sites_from(places, known_links)
+    known_devices = devices_file.devices_from(devices)
     settings = settings_from(config)
     seed, shaped_mbit = settings.measure.seed, settings.probes.shaped_mbit
-    studies = {file.key: file.study(known_links, known_sites, seed, shaped_mbit) for file in files}
+    studies = {
+        file.key: file.study(known_links, known_sites, known_devices, seed, shaped_mbit) for file in files
+    }
     problems += _reversed_bounds(settings, source)
     problems += [problem for file in files for problem in file.problems]
     figures = [str(name) for file in files for name in block(file.data, "figures")]

@@ -206,7 +206,7 @@ def _too_many_workers(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Proble
 def _too_small_batches(axes: Axes) -> Iterator[Problem]:
     models = dict.fromkeys(axes["model"].values)
     least, model = max(
-        (least_batch_per_worker(model, shape), model) for model, shape in product(models, _image_shapes(axes))
+        (least_batch_per_worker(model, shape), model) for model, shape in product(models, image_shapes(axes))
     )
     expected = "one image each" if least == 1 else f"{least} images each: {model} normalises over them"
     key = "batch_size" if "batch_size" in axes else "batch_per_worker"
@@ -218,7 +218,15 @@ def _too_small_batches(axes: Axes) -> Iterator[Problem]:
             yield axes[key].problem(batch, text)
 
 
-def _image_shapes(axes: Axes) -> Iterable[str]:
+def image_shapes(axes: Axes) -> Iterable[str]:
+    """List the shapes of the images of a grid's points.
+
+    Args:
+        axes: of the grid.
+
+    Returns:
+        Each shape once, as `224x224x3`: those that are given, or the data sets' own.
+    """
     if "image_shape" in axes:
         return dict.fromkeys(axes["image_shape"].values)
     return dict.fromkeys(default_image_shape(dataset) for dataset in axes["dataset"].values)
@@ -231,7 +239,7 @@ def _wrong_images(axes: Axes) -> Iterator[Problem]:
         if shape not in (known := DATASETS[dataset].image_shapes or (shape,)):
             text = f"{dataset} has images of {' or '.join(known)}, not {shape}"
             yield axes["image_shape"].problem(shape, text)
-    for model, shape in product(dict.fromkeys(axes["model"].values), _image_shapes(axes)):
+    for model, shape in product(dict.fromkeys(axes["model"].values), image_shapes(axes)):
         if shape not in MODELS[model]:
             text = f"{model} does not take images of {shape} (expected {' or '.join(MODELS[model])})"
             yield axes["model"].problem(model, text)
@@ -279,4 +287,7 @@ def _point(
         on_link = linked and cell["sites"] is None
         cell[key] = (cell[key] if key in cell else getattr(link, key)) if on_link else None
     cell["image_shape"] = tuple(map(int, shape.split("x")))
+    if cell["compute"] == "replay" and host.device:
+        share = -(-cell["batch_size"] // cell["workers"])
+        cell["replay"] = host.device.replay(cell["model"], cell["image_shape"], share)
     return Point(host_count=host.count, vcpus=host.vcpus, memory_gb=host.memory_gb, seed=seed, **cell)

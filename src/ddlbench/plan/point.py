@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+from ddlbench.devices.device import Replay
 from ddlbench.files import sha256_json
 from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES, host_total
 from ddlbench.plan.sites import Sites
@@ -40,6 +41,8 @@ class Point:
     steps_per_epoch: int | None  # None: as many as the data set's images need
     seed: int
     sites: Sites | None = None  # those that the workers use, with the values of all their links
+    compute: str = "real"
+    replay: Replay | None = None  # what a worker replays, where compute is not real
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Point":
@@ -51,15 +54,24 @@ class Point:
         Returns:
             An equal point.
         """
-        sites = data.get("sites")
-        given = {"image_shape": tuple(data["image_shape"]), "sites": sites and Sites.from_dict(sites)}
+        sites, replay = data.get("sites"), data.get("replay")
+        given = {
+            "image_shape": tuple(data["image_shape"]),
+            "sites": sites and Sites.from_dict(sites),
+            "replay": replay and Replay.from_dict(replay),
+        }
         return cls(**{**data, **given})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON data. Without sites there is no key for them, as in records from before there were sites."""
+        """Return JSON data. Without sites or replay there are no keys for them, as in records from before."""
         data = {key: getattr(self, key) for key in POINT_KEYS} | {"image_shape": list(self.image_shape)}
-        del data["sites"]
-        return data | ({"sites": self.sites.as_dict()} if self.sites else {})
+        for key in ("sites", "compute", "replay"):
+            del data[key]
+        return (
+            data
+            | ({"sites": self.sites.as_dict()} if self.sites else {})
+            | ({"compute": self.compute, "replay": self.replay.as_dict()} if self.replay else {})
+        )
 
     def shown(self, key: str) -> Any:
         """Give the value of a key as a figure's `where` writes it.
@@ -68,10 +80,10 @@ class Point:
             key: one of POINT_KEYS.
 
         Returns:
-            The value; for sites their name.
+            The value; for sites and replays their name.
         """
         value = getattr(self, key)
-        return value.name if isinstance(value, Sites) else value
+        return value.name if isinstance(value, Sites | Replay) else value
 
     @cached_property
     def id(self) -> str:
@@ -85,6 +97,8 @@ class Point:
             parts += [self.sites.name if self.sites else self.fabric]
         if self.runtime != _USUAL_RUNTIME:
             parts += [self.runtime]
+        if self.replay:
+            parts += [self.replay.device]
         return "-".join([*parts, sha256_json(self.as_dict())[:6]])
 
     @property
@@ -133,6 +147,7 @@ def words(point: Point | Mapping[str, Any]) -> str:
     parts += [link_words(point)] if point.hosts > 1 else []
     unusual = (point.framework, point.strategy, point.runtime, point.devices)
     parts += [name.replace("_", " ") for name, usual in zip(unusual, _USUAL, strict=True) if name != usual]
+    parts += [f"{point.replay.device} replayed"] if point.replay else []
     return ", ".join(parts)
 
 

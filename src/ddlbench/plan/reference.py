@@ -11,8 +11,8 @@ _TOP = """\
 <!-- Made from workflow/schemas by `python -m ddlbench.plan.reference > config/README.md` -->
 # Configuration
 
-`config.yaml` says how much is measured, `studies/<name>.yaml` what, `links.yaml` over which links, and `sites.yaml`
-between which places.
+`config.yaml` says how much is measured, `studies/<name>.yaml` what, `links.yaml` over which links, `sites.yaml` between
+which places, and `devices.yaml` what replayed devices take.
 Anything that is wrong in them is reported, all of it at once, before anything starts.
 They are data, in YAML 1.2: `1:30` and `on` are texts, a key is given once, and nothing has a tag.
 

@@ -33,7 +33,8 @@ class Run:
 
     Attributes:
         id: does not depend on the points, so that a grid that grows keeps its runs.
-        key: the values of GROUP_KEYS, and the number of sites if there are several.
+        key: the values of GROUP_KEYS; the number of sites, if there are several or compute is replayed; and what device
+            is replayed, if one is.
     """
 
     id: str
@@ -44,8 +45,8 @@ class Run:
 
     @property
     def group(self) -> dict[str, str | int | float]:
-        """The values that all its points share: framework, strategy, workers, vcpus, ..., and the number of sites."""
-        return {"sites": 1} | dict(zip((*GROUP_KEYS, "sites"), self.key, strict=False))
+        """The values that all its points share: framework, strategy, workers, vcpus, ..., sites (how many), replay."""
+        return {"sites": 1} | dict(zip((*GROUP_KEYS, "sites", "replay"), self.key, strict=False))
 
     @property
     def digest(self) -> str:
@@ -73,12 +74,16 @@ def group_key(point: Point | Mapping[str, Any]) -> GroupKey:
         point: the point, or its JSON data.
 
     Returns:
-        The values of GROUP_KEYS; the number of sites follows if the point has sites.
+        The values of GROUP_KEYS; the number of sites follows if the point has sites; with replayed compute, the number
+        of sites and the device.
     """
     if not isinstance(point, Point):
         point = Point.from_dict(point)
     key = tuple(getattr(point, key) for key in GROUP_KEYS)
-    return (*key, len(point.sites.lans)) if point.sites else key
+    sites = len(point.sites.lans) if point.sites else 1
+    if point.replay:
+        return (*key, sites, point.replay.device)
+    return (*key, sites) if point.sites else key
 
 
 def runs_from(study: str, grid: str, points: Iterable[Point]) -> tuple[Run, ...]:

@@ -22,7 +22,7 @@ Path_ = tuple[Any, ...]  # keys and indices from the top of a file to a value
 Schema = Mapping[str, Any]
 Known = Mapping[str, Collection[str]]  # kind of name (`x-names`) -> the names
 
-FILES = ("config", "study", "links", "sites")
+FILES = ("config", "study", "links", "sites", "devices")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Schemas:
-    """The schemas by name (config, study, links, sites)."""
+    """The schemas by name (config, study, links, sites, devices)."""
 
     documents: Mapping[str, Schema]
 
@@ -97,7 +97,7 @@ class Schemas:
         """Find every place where data does not match a schema.
 
         Args:
-            name: of the schema: config, study, links or sites.
+            name: of the schema: one of FILES.
             data: the content of a file.
             file: that it was read from, for messages.
             known: the names that `x-names` stands for, by kind.

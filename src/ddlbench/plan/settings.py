@@ -93,6 +93,19 @@ class CollectiveProbes:
 
 
 @dataclass(frozen=True)
+class Replaying:
+    """How far time is dilated where compute is replayed by waiting.
+
+    Attributes:
+        own_work_percent: the share of all cores that moving the bytes of a step may take, at most.
+        cpu_ns_per_byte: CPU time of a byte that a worker sends.
+    """
+
+    own_work_percent: float
+    cpu_ns_per_byte: float
+
+
+@dataclass(frozen=True)
 class Probes:
     """Probes of links; a faster link than `shaped_mbit` is probed in dilated time."""
 
@@ -118,6 +131,7 @@ class Settings:
     measure: Measure
     other_measurements: Literal["wait", "refuse", "ignore"]
     dilation: float | Literal["auto"]
+    replay: Replaying
     timeouts: Timeouts
     tolerances: Tolerances
     interfaces: Mapping[str, str | None]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from ddlbench.devices.device import Device
 from ddlbench.plan.point import Point
 from ddlbench.plan.run import Run
 
@@ -44,6 +45,7 @@ class Hosts:
     count: int
     vcpus: int  # of each
     memory_gb: float  # of each
+    device: Device | None = None  # what each replays, where compute is replayed
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ddlbench.devices.device import Device
 from ddlbench.errors import nearest
 from ddlbench.plan import grid as grids
 from ddlbench.plan.catalogue import MODELS
 from ddlbench.plan.point import POINT_KEYS
 from ddlbench.plan.probe import dilation_of
+from ddlbench.plan.replays import mistakes
 from ddlbench.plan.run import runs_from
 from ddlbench.plan.schema import Known, Path_, Problem, Schemas, block
 from ddlbench.plan.sites import Sites
@@ -96,13 +98,19 @@ class StudyFile:
         self.axes_schema = {name: definitions[name] for name in definitions["axes"]["properties"]}
 
     def study(
-        self, links: Mapping[str, Link], sites: Mapping[str, Sites], seed: int, shaped_mbit: float
+        self,
+        links: Mapping[str, Link],
+        sites: Mapping[str, Sites],
+        devices: Mapping[str, Device],
+        seed: int,
+        shaped_mbit: float,
     ) -> Study:
         """Make the study, and add the problems that are found to `problems`. What has problems is left out.
 
         Args:
             links: by name.
             sites: sets of sites, by name.
+            devices: those that hosts can replay, by name.
             seed: of all points.
             shaped_mbit: probes are dilated so much that no link is faster, in 10^6 bit/s.
 
@@ -121,7 +129,9 @@ class StudyFile:
                 text = f"{name!r} is not a grid of {self.key}{nearest(name, map(str, block(data, 'grids')))}"
                 self.problems.append(Problem(self.source, ("grids", self.key, name), text))
         hosts = {
-            name: Hosts(**{**host, "memory_gb": float(host["memory_gb"])})
+            name: Hosts(
+                host["count"], host["vcpus"], float(host["memory_gb"]), devices.get(host.get("device", ""))
+            )
             for name, host in block(data, "hosts").items()
         }
         good = [name for name in block(data, "grids") if ("grids", name) not in bad]
@@ -147,7 +157,7 @@ class StudyFile:
         """A grid with its runs. If a point of it is impossible: None, and the problems are noted."""
         given, path = self.data["grids"][name], ("grids", name)
         blocks = list(self._blocks("grids", name, self.scale.get(name, {})))
-        problems = [problem for axes in blocks for problem in grids.problems(axes, hosts, self.file, path)]
+        problems = [problem for axes in blocks for problem in mistakes(axes, hosts, self.file, path)]
         if given.get("per_epoch") and 0 in (epochs := blocks[0]["epochs"]).values:
             problems.append(epochs.problem(0, "per_epoch needs at least one epoch that is trained for real"))
         if problems:
@@ -168,7 +178,7 @@ class StudyFile:
         """A fault of each point. If one is impossible: none at all, and the problems are noted."""
         given, path = self.data["faults"][name], ("faults", name)
         blocks = list(self._blocks("faults", name, {}))
-        problems = [problem for axes in blocks for problem in grids.problems(axes, hosts, self.file, path)]
+        problems = [problem for axes in blocks for problem in mistakes(axes, hosts, self.file, path)]
         if given["at_step"] >= given["steps"]:
             text = f"{given['at_step']} leaves none of the {given['steps']} steps to the survivors"
             problems.append(Problem(self.file, (*path, "at_step"), text))

@@ -2,20 +2,14 @@
 
 import csv
 import io
-import json
-import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_json, write_atomically
-from ddlbench.system.package import package_root
-from ddlbench.system.processes import die_with_parent
+from ddlbench.probes.torch_answer import answer_of
 
 MODULE = "ddlbench.workers.torch.flops"
 TIMEOUT_S = 300.0
-_SHOWN_LINES = 5
 
 
 def write_counts(models: Sequence[str], image_shape: str, output: Path | str, *, environment: Path) -> None:
@@ -33,7 +27,13 @@ def write_counts(models: Sequence[str], image_shape: str, output: Path | str, *,
         DdlbenchError: the counting fails or takes too long.
     """
     described = read_json(environment)
-    counts = _answer(described["python"], [image_shape, *models])
+    counts: dict[str, dict[str, int]] = answer_of(
+        described["python"],
+        MODULE,
+        [image_shape, *models],
+        timeout_s=TIMEOUT_S,
+        failure="models could not be counted",
+    )
     counted_by = f"PyTorch {described['packages']['torch']}"
     rows = [
         {"model": name, "image_shape": image_shape, **counts[name], "counted_by": counted_by}
@@ -44,23 +44,3 @@ def write_counts(models: Sequence[str], image_shape: str, output: Path | str, *,
     writer.writeheader()
     writer.writerows(rows)
     write_atomically(output, table.getvalue())
-
-
-def _answer(python: str, arguments: Sequence[str]) -> dict[str, dict[str, int]]:
-    try:
-        done = subprocess.run(
-            [python, "-m", MODULE, *arguments],
-            env={**os.environ, "PYTHONPATH": package_root()},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            preexec_fn=die_with_parent,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise DdlbenchError(f"models could not be counted: {error}") from error
-    if done.returncode:
-        last_lines = "\n  ".join(done.stderr.splitlines()[-_SHOWN_LINES:])
-        raise DdlbenchError(f"models could not be counted: {python} -m {MODULE} failed:\n  {last_lines}")
-    counts: dict[str, dict[str, int]] = json.loads(done.stdout)
-    return counts

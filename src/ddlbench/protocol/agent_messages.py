@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ddlbench.protocol.messages import Started, StartMember
+from ddlbench.protocol.fork_messages import Started, StartMember
 
 # ------------------------------------------------------------------------------------------------- to and from samplers
 

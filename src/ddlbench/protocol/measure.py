@@ -32,6 +32,7 @@ class Measure(StopRule):
             interval is widest get it.
         relaunch: each round of repetitions has a new worker group.
         trainings: the repetitions of a point that is trained to an accuracy.
+        replayed: the repetitions of a point whose compute is replayed by waiting; they hardly differ.
         recheck_s: a link is checked again after this time.
         seed: of every random choice.
     """
@@ -46,3 +47,4 @@ class Measure(StopRule):
     trainings: int
     recheck_s: float
     seed: int
+    replayed: int = 2

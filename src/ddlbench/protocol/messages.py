@@ -59,6 +59,7 @@ class Assignment:
         strategy: how gradients are added up.
         datasets: files by name and image shape (`digits-28x28x1`).
         gpu: None on a CPU, or if a scheduler has chosen the worker's GPU.
+        core_share: how much of its host's cores the host gets, 0 to 1.
     """
 
     rank: int
@@ -75,6 +76,7 @@ class Assignment:
     strategy: str
     datasets: Mapping[str, str]
     gpu: GpuShare | None = None
+    core_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,25 @@ class ModelShape:
 
 
 @dataclass(frozen=True)
+class ReplayedStep:
+    """The step of a device, which a worker replays, in ms without time dilation.
+
+    Attributes:
+        kind: `gpu`, which is replayed by waiting, or `cpu`, by burning CPU time.
+        forward_ms: the whole forward pass.
+        backward_ms: the time before the gradient of each parameter array is ready, from the last array to the first.
+        optimizer_ms: the update of all parameters.
+    """
+
+    kind: str
+    forward_ms: float
+    backward_ms: Sequence[float]
+    optimizer_ms: float
+
+
+@dataclass(frozen=True)
 class TrainingPoint:
-    """What a worker must know of a point; batch_size is that of all workers together."""
+    """What a worker must know of a point; batch_size is that of all workers, replay what it does not compute."""
 
     model: str
     image_shape: Shape
@@ -122,6 +141,7 @@ class TrainingPoint:
     batch_size: int
     learning_rate: float
     momentum: float
+    replay: ReplayedStep | None = None
 
     @property
     def key(self) -> tuple[str, Shape]:
@@ -235,56 +255,3 @@ Reply = Connected | Prepared | Trained | Concluded | Timed
 FromMember = Hello | Ready | Alive | Refused | Reply
 COMMANDS = (Connect, Prepare, Train, Conclude, TimeCollective, Stop)
 FROM_MEMBER = (Hello, Ready, Alive, Refused, Connected, Prepared, Trained, Concluded, Timed)
-
-# --------------------------------------------------------------------------------------------- to and from fork servers
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartMember:
-    """Fork a member, on its host.
-
-    Attributes:
-        rank: of the member.
-        control: the address of its control socket.
-        host: its name.
-        namespace: the path of its host's network namespace (None: the one that the fork server is in).
-        cores: that the member may use.
-        memory_bytes: that its data may take (RLIMIT_DATA).
-        short_slice: whether its threads get the shortest scheduler slice, as on all emulated hosts.
-        variables: environment variables of its own, besides those of all members.
-        log: the file for its output.
-    """
-
-    rank: int
-    control: str
-    host: str
-    namespace: str | None
-    cores: Sequence[int]
-    memory_bytes: int
-    short_slice: bool
-    variables: Mapping[str, str]
-    log: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartFiller:
-    """Fork the filler of a host that shares its core (see `workers.common.filler`); it runs at once.
-
-    Attributes:
-        host: its name.
-        core: that the host shares with others.
-    """
-
-    host: str
-    core: int
-
-
-@dataclass(frozen=True)
-class Started:
-    """The process id of a member, or of a filler."""
-
-    pid: int
-
-
-Start = StartMember | StartFiller
-STARTS = (StartMember, StartFiller)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ddlbench.environments.materials import Materials, dataset_folders
@@ -10,6 +11,7 @@ from ddlbench.launch.group_job import GroupJob, fabric_of
 from ddlbench.launch.roles import worker_of
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Run
+from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.runs.placement import members_of
 
 
@@ -41,7 +43,7 @@ def group_job(
     point, settings = run.points[0], plan.settings
     return GroupJob(
         run=run.id,
-        worker=worker_of(point.framework, point.strategy),
+        worker=worker_of(point.framework, point.strategy, replayed=point.replay is not None),
         strategy=point.strategy,
         devices="gpu" if point.devices == "gpu" else "cpu",
         fabric=fabric_of(point.fabric),
@@ -54,8 +56,16 @@ def group_job(
         environments=environments,
         datasets=datasets,
         readable=dataset_folders(settings.datasets, materials.datasets.values()),
-        timeouts=settings.timeouts,
+        timeouts=_timeouts(run, here, settings.timeouts),
         inherited=dict(os.environ),
         logs=str(logs.resolve()),
         facts=machine,
     )
+
+
+def _timeouts(run: Run, here: Placement, given: Timeouts) -> Timeouts:
+    """The time-outs of a run; those of a replayed step come on top of the time that it takes at least."""
+    least_s = max(
+        point.replay.step_ms * here.dilation / 1000 if point.replay else 0.0 for point in run.points
+    )
+    return replace(given, step_s=given.step_s + 2 * least_s)

@@ -170,6 +170,7 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
             attempt=current,
             progress=ProgressCounts(len(numbers), elsewhere),
             other_measurements=settings.other_measurements,
+            most_own_work_percent=settings.replay.own_work_percent,
         )
         write_atomically(path, written(job))
         if status := _run_session(run, path, within):

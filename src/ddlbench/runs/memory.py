@@ -16,12 +16,13 @@ def least_bytes(point: Point) -> int:
         point: of the plan.
 
     Returns:
-        The bytes of its parameters, their gradients, and what the forward pass makes of the largest share of a batch. A
-        framework needs more.
+        The bytes of its parameters, their gradients, and what the forward pass makes of the largest share of a batch,
+        which a replayed one does not make. A framework needs more.
     """
     shape = (point.image_shape[0], point.image_shape[1], point.image_shape[2])
     images = -(-point.batch_size // point.workers)
-    return 2 * parameter_bytes(point.model, shape) + activation_bytes(point.model, shape, images)
+    activations = 0 if point.replay else activation_bytes(point.model, shape, images)
+    return 2 * parameter_bytes(point.model, shape) + activations
 
 
 def too_large(plan: Plan) -> Iterator[str]:

@@ -12,10 +12,11 @@ from ddlbench.errors import ConfigError
 from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.launch.roles import Member, members, worker_of
-from ddlbench.network.hosts import Placement, on_nodes, place
+from ddlbench.network.hosts import Placement, on_nodes, place, place_waiting
 from ddlbench.network.limits import check_queues
 from ddlbench.network.link import Link
 from ddlbench.plan import Plan, Point, Run
+from ddlbench.runs.replay_dilation import replay_dilation
 from ddlbench.system.gpu_shares import Gpu, share_out
 
 
@@ -35,6 +36,14 @@ def placement(plan: Plan, run: Run) -> Placement:
     point = run.points[0]
     if is_on_nodes(point.fabric):
         return on_nodes(point.hosts, vcpus=point.vcpus, memory_gb=point.memory_gb)
+    if point.replay and point.replay.kind == "gpu":
+        cores = sorted(os.sched_getaffinity(0))
+        return place_waiting(
+            point.hosts,
+            cores=cores,
+            available_memory_bytes=psutil.virtual_memory().available,
+            dilation=replay_dilation(plan, run, len(cores)),
+        )
     placed = place(
         point.hosts,
         vcpus=point.vcpus,
@@ -86,7 +95,9 @@ def code_of(run: Run, what: str = "measure") -> Code:
     """
     point = run.points[0]
     where = f" {ON_NODES}" if is_on_nodes(point.fabric) else ""
-    return code_for(f"{what} {worker_of(point.framework, point.strategy)}{where}")
+    return code_for(
+        f"{what} {worker_of(point.framework, point.strategy, replayed=point.replay is not None)}{where}"
+    )
 
 
 def members_of(run: Run) -> tuple[Member, ...]:
@@ -99,7 +110,8 @@ def members_of(run: Run) -> tuple[Member, ...]:
         The members, by rank.
     """
     point = run.points[0]
-    return members(point.framework, point.strategy, point.workers, point.hosts)
+    replayed = point.replay is not None
+    return members(point.framework, point.strategy, point.workers, point.hosts, replayed=replayed)
 
 
 def check_placements(plan: Plan, run_ids: Iterable[str]) -> None:

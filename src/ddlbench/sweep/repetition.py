@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ddlbench.plan import Point
-from ddlbench.protocol.messages import Concluded, ModelShape, Trained, TrainingPoint
+from ddlbench.protocol.messages import Concluded, ModelShape, ReplayedStep, Trained, TrainingPoint
 from ddlbench.sweep.steps import joined_times_ms
 
 _TIMES = (
@@ -20,8 +20,10 @@ def training_point(point: Point) -> TrainingPoint:
         point: of the plan.
 
     Returns:
-        Model, image shape (height, width, channels), data set, global batch size, learning rate and momentum.
+        Model, image shape (height, width, channels), data set, global batch size, learning rate and momentum; and what
+        is replayed, if compute is.
     """
+    replay = point.replay
     return TrainingPoint(
         point.model,
         _shape(point.image_shape),
@@ -29,6 +31,9 @@ def training_point(point: Point) -> TrainingPoint:
         point.batch_size,
         point.learning_rate,
         point.momentum,
+        ReplayedStep(replay.kind, replay.forward_ms, replay.backward_ms, replay.optimizer_ms)
+        if replay
+        else None,
     )
 
 
@@ -75,7 +80,7 @@ def trained(
             "startup_s": startup_s,
         },
         "parameters_sha256": hashes,
-        "parameters_identical": len(set(hashes)) == 1,
+        "parameters_identical": len(set(hashes)) == 1 if hashes else None,
     }
 
 

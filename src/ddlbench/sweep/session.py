@@ -26,6 +26,7 @@ from ddlbench.protocol.messages import Prepared
 from ddlbench.sweep.attempts import FAILURE, keep
 from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
+from ddlbench.sweep.own_work import own_work_percent
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
@@ -150,7 +151,8 @@ class Session:
         prepared = self._prepared(pending)
         if not all(reply.fits for reply in prepared):
             return self._not_fitting(prepared)
-        warmup_steps = self.job.measure.warmup_steps if is_new or self.is_cold else 0
+        is_cold = (is_new or self.is_cold) and not pending.point.replay  # which has nothing to warm up
+        warmup_steps = self.job.measure.warmup_steps if is_cold else 0
         self.is_cold = False
         counts = (each.parameter_count for each in prepared if each.parameter_count is not None)
         with self.group.shares.held():
@@ -174,7 +176,7 @@ class Session:
             group.train(warmup_steps)
         whole = steps_of_training(pending.point, self.job.datasets[pending.point.dataset_key].train_images)
         if whole is None and pending.steps is None:
-            pending.steps, pilot_steps = planned_steps(group, measure)
+            pending.steps, pilot_steps = planned_steps(group, measure, pending.point.replay, self.dilation)
             warmup_steps += pilot_steps
         steps = whole or pending.steps or 1
         if self.telemetry:
@@ -189,13 +191,14 @@ class Session:
         self.clock.steps_s += monotonic() - began
         ends = group.conclude(evaluate=pending.point.epochs > 0)
         found = trained(parts, ends, dilation=self.dilation, startup_s=self.group.startup_s)
-        if self.job.synchronous and not found["parameters_identical"]:
+        if self.job.synchronous and found["parameters_identical"] is False:
             raise DdlbenchError(
                 f"{pending.words}: the ranks' parameters differ after synchronous training: "
                 f"{found['parameters_sha256']}"
             )
         return {
             **found,
+            "own_work_percent": own_work_percent(self.job, pending, joined_times_ms(parts), of_workers),
             "warmup_steps": warmup_steps,
             "planned_steps": steps,
             "synchronous": self.job.synchronous,
@@ -263,9 +266,8 @@ def run(job: SessionJob) -> None:
         session.connect()
         clock.launch_s = monotonic() - clock.started
         measure_in_rounds(session, pending, job.measure, progress)
-    costs = session.telemetry.costs if session.telemetry else None
-    where_time_went = {**clock.as_dict(), "telemetry": costs}
-    write_atomically(Path(job.group.logs) / "session.json", json.dumps(where_time_went) + "\n")
+    spent = json.dumps({**clock.as_dict(), "telemetry": session.telemetry and session.telemetry.costs})
+    write_atomically(Path(job.group.logs) / "session.json", f"{spent}\n")
 
 
 def main(job_path: str) -> int:

@@ -81,6 +81,7 @@ class SessionJob:
         store: the folder of the measurement store.
         attempt: the id of this attempt at the run.
         other_measurements: what to do about others that take the cores, as the configuration's key says.
+        most_own_work_percent: what moving bytes may take of the cores where compute is replayed by waiting.
     """
 
     group: GroupJob
@@ -95,3 +96,4 @@ class SessionJob:
     attempt: str
     progress: ProgressCounts
     other_measurements: WhenBusy
+    most_own_work_percent: float = 100.0

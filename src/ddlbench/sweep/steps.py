@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from math import ceil
 from time import monotonic
 
+from ddlbench.devices.device import Replay
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
@@ -40,24 +41,29 @@ def steps_of_training(point: Point, train_images: int) -> int | None:
     return point.epochs * (point.steps_per_epoch or ceil(train_images / point.batch_size)) or None
 
 
-def planned_steps(group: WorkerGroup, measure: Measure) -> tuple[int, int]:
-    """Plan how many steps each repetition of a point has, by steps that do not count.
+def planned_steps(
+    group: WorkerGroup, measure: Measure, replay: Replay | None = None, dilation: float = 1.0
+) -> tuple[int, int]:
+    """Plan how many steps each repetition of a point has, by steps that do not count, or by a time that is known.
 
     The fastest of them decides: one that waits for a lost packet says little about the others.
 
     Args:
         group: has the point prepared.
         measure: the budget of a repetition, and the bounds of its steps.
+        replay: what a step takes at least, where compute is replayed; then no step is tried.
+        dilation: of time.
 
     Returns:
         The steps of a repetition, and the steps that were trained to find it.
     """
+    if replay:
+        return _bounded(int(measure.step_budget_s * 1000 / (replay.step_ms * dilation)), measure), 0
     fastest_ms = _fastest_ms(group.train(1))
     more = min(_PILOT_STEPS, int(_PILOT_SHARE * measure.step_budget_s * 1000 / fastest_ms))
     if more:
         fastest_ms = min(fastest_ms, _fastest_ms(group.train(more)))
-    affordable = int(measure.step_budget_s * 1000 / fastest_ms)
-    return max(measure.min_steps, min(measure.max_steps, affordable)), 1 + more
+    return _bounded(int(measure.step_budget_s * 1000 / fastest_ms), measure), 1 + more
 
 
 def train(group: WorkerGroup, steps: int, *, budget_s: float | None = None) -> list[list[Trained]]:
@@ -94,6 +100,11 @@ def joined_times_ms(parts: Iterable[Iterable[Trained]]) -> list[list[float]]:
     """
     of_parts = (step_times_ms(part) for part in parts)
     return [[time for times in of_worker for time in times] for of_worker in zip(*of_parts, strict=True)]
+
+
+def _bounded(steps: int, measure: Measure) -> int:
+    """A number of steps between the fewest and the most."""
+    return max(measure.min_steps, min(measure.max_steps, steps))
 
 
 def _fastest_ms(reports: Iterable[Trained]) -> float:

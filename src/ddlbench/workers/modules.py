@@ -9,5 +9,7 @@ MODULES = {  # a framework's name: the module that trains with it; other names: 
     "horovod_torch": "ddlbench.workers.horovod.torch_worker",
     "horovod_tensorflow": "ddlbench.workers.horovod.tensorflow_worker",
     "mxnet_parameter_server": "ddlbench.workers.mxnet.parameter_server",
+    "torch_replay": "ddlbench.workers.torch.replay",
+    "horovod_torch_replay": "ddlbench.workers.horovod.torch_replay",
     "torch_collectives": "ddlbench.workers.torch.collectives",
 }

@@ -47,9 +47,12 @@ def trainings(
     strategy: str = "ring_allreduce",
     devices: str = "cpu",
     fabric: str = "loopback",
+    replayed: bool = False,
 ) -> list[dict[str, Any]]:
     """Train each point for ten steps with the real workers of one group; what each member reports."""
-    job = _job(python, framework, strategy, workers, memory_gb=memory_gb, core_share=core_share)
+    job = _job(
+        python, framework, strategy, workers, memory_gb=memory_gb, core_share=core_share, replayed=replayed
+    )
     shares = share_out(gpus_here(), workers) if devices == "gpu" else ()
     job = replace(
         job,
@@ -121,10 +124,11 @@ def bytes_of_a_step(
     servers: int = 0,
     framework: str = "torch",
     steps: int = 10,
+    replayed: bool = False,
 ) -> dict[str, list[float]]:
     """What each host sends and receives in a step, on links that lose nothing; servers have a host of their own."""
-    job = replace(_job(python, framework, strategy, workers, servers=servers), datasets=datasets)
-    with launched(job) as on_hosts:
+    job = _job(python, framework, strategy, workers, servers=servers, replayed=replayed)
+    with launched(replace(job, datasets=datasets)) as on_hosts:
         group, star = on_hosts.group, on_hosts.hosts.star
         assert star is not None
         star.shape(Link(1000))
@@ -201,6 +205,7 @@ def _job(
     servers: int = 0,
     memory_gb: float = 4,
     core_share: float = 1.0,
+    replayed: bool = False,
 ) -> GroupJob:
     """A group on hosts that have all cores in turn, over emulated links."""
     cores = sorted(os.sched_getaffinity(0))
@@ -211,7 +216,7 @@ def _job(
     ]
     return GroupJob(
         run="a-test",
-        worker=worker_of(framework, strategy),
+        worker=worker_of(framework, strategy, replayed=replayed),
         strategy=strategy,
         fabric="emulated",
         placement=Placement(tuple(hosts), 1.0, memory_reduced=False),

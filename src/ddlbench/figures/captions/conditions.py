@@ -54,6 +54,8 @@ def conditions(rows: pd.DataFrame, figure: Figure) -> str:
         del common["epochs"]
     if "batch_size" in common:
         common.pop("batch_per_worker", None)
+    if values_of(rows, "replay"):  # which device is said where it is said how it was measured
+        common.pop("devices", None)
     words = [_worded(CONDITIONS[column], value) for column, value in common.items() if column not in shown]
     return ", ".join([*words, *_hosts(rows)])
 

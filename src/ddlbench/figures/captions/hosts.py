@@ -3,7 +3,7 @@
 import pandas as pd
 
 from ddlbench.figures.captions.conditions import fabrics
-from ddlbench.figures.words import listed, values_of
+from ddlbench.figures.words import counted, listed, values_of
 
 _MOST_WAITED_PERCENT = 5  # what threads of one host wait for each other
 
@@ -19,6 +19,7 @@ def hosts(measured: pd.DataFrame) -> list[str]:
     """
     return [
         machine(measured),
+        *replayed(measured),
         *cores(measured),
         *emulation_error(measured),
         *waited(measured),
@@ -59,6 +60,26 @@ def cores(measured: pd.DataFrame) -> list[str]:
     if not vcpus or not _is_emulated(measured):
         return [what]
     return [what, f"{listed(vcpus)} vCPUs are made of one core that counts as {listed(vcpus)} times as fast."]
+
+
+def replayed(measured: pd.DataFrame) -> list[str]:
+    """Say whose compute was replayed, and how its times are known.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        `Compute is replayed: NVIDIA Tesla V100 SXM2, fp32 (computed).`, with `(4 of 8 points)` where others are real,
+        and what the emulation itself took of the cores; empty if none was replayed.
+    """
+    names = values_of(measured, "replay") if "replay" in measured else []
+    if not names:
+        return []
+    count = int(measured["replay"].notna().sum())
+    share = "" if count == len(measured) else f" ({count} of {counted(len(measured), 'point')})"
+    work = measured["own_work_percent"].max() if "own_work_percent" in measured else float("nan")
+    words = [f"Compute is replayed{share}: {listed(names)}."]
+    return words if pd.isna(work) else [*words, f"Moving bytes took {work:.2g} % of the cores at most."]
 
 
 def emulation_error(measured: pd.DataFrame) -> list[str]:

@@ -17,7 +17,7 @@ from importlib import import_module
 from types import ModuleType
 
 from ddlbench.protocol.channel import Closed, LineChannel
-from ddlbench.protocol.messages import STARTS, Start, Started, StartFiller, StartMember
+from ddlbench.protocol.fork_messages import STARTS, Start, Started, StartFiller, StartMember
 from ddlbench.system.calls import set_network_namespace, set_process_name
 from ddlbench.system.processes import die_with_parent
 from ddlbench.workers.common.filler import fill

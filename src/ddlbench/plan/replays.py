@@ -1,0 +1,85 @@
+"""What a grid replays: why some of its points cannot be, beside what is impossible for every kind of compute."""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from ddlbench.devices.device import NoProfile
+from ddlbench.plan import grid
+from ddlbench.plan.catalogue import FRAMEWORKS
+from ddlbench.plan.grid import Axes
+from ddlbench.plan.schema import Path_, Problem
+from ddlbench.plan.study import Hosts
+
+
+def mistakes(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> Iterator[Problem]:
+    """List the mistakes that make points of these axes impossible.
+
+    Args:
+        axes: of a grid or fault.
+        hosts: the study's kinds of hosts, by name.
+        file: that the grid is in, for messages.
+        path: of the grid in the file.
+
+    Yields:
+        Those of any grid; if there are none, those of one whose compute is replayed.
+    """
+    if found := list(grid.problems(axes, hosts, file, path)):
+        yield from found
+    elif "replay" in axes["compute"].values:
+        yield from _nothing_to_learn(axes)
+        yield from _not_replayed(axes)
+        yield from _without_profile(axes, hosts)
+
+
+def _nothing_to_learn(axes: Axes) -> Iterator[Problem]:
+    if epochs := max(axes["epochs"].values):
+        text = (
+            f"{epochs} epochs of replayed compute learn nothing. A grid with `compute: real` and as many workers gives "
+            "loss and accuracy, one with `compute: replay` and `epochs: 0` gives times; a figure can show both"
+        )
+        yield axes["epochs"].problem(epochs, text)
+
+
+def _not_replayed(axes: Axes) -> Iterator[Problem]:
+    for framework, strategy in product(
+        dict.fromkeys(axes["framework"].values), dict.fromkeys(axes["strategy"].values)
+    ):
+        if strategy not in FRAMEWORKS[framework].replays:
+            able = "; ".join(
+                f"{name} with {', '.join(each.replays)}" for name, each in FRAMEWORKS.items() if each.replays
+            )
+            text = f"the compute of {framework} with {strategy} cannot be replayed (possible are {able})"
+            yield axes["compute"].problem("replay", text)
+    for key, possible in (("devices", "cpu"), ("fabric", "emulated")):
+        for value in dict.fromkeys(axes[key].values):
+            if value != possible:
+                text = f"replayed compute needs {key}: {possible}, not {value}: nothing computes, and time is dilated"
+                yield axes[key].problem(value, text)
+
+
+def _without_profile(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Problem]:
+    for name in dict.fromkeys(axes["hosts"].values):
+        device = hosts[name].device
+        if device is None:
+            text = f"hosts.{name} has no `device` to replay (a name of config/devices.yaml)"
+            yield axes["compute"].problem("replay", text)
+            continue
+        for model, shape, batch in product(
+            dict.fromkeys(axes["model"].values), grid.image_shapes(axes), sorted(_shares(axes))
+        ):
+            height, width, channels = map(int, shape.split("x"))
+            try:
+                device.replay(model, (height, width, channels), batch)
+            except NoProfile as error:
+                command = f"ddlbench profile {model} --batch {batch} --image-shape {shape}"
+                text = f"{error}. On such a device, `{command}` measures one"
+                yield axes["model"].problem(model, text)
+
+
+def _shares(axes: Axes) -> set[int]:
+    """The images of a worker, in all points."""
+    if "batch_per_worker" in axes:
+        return set(axes["batch_per_worker"].values)
+    return {
+        -(-batch // workers) for batch, workers in product(axes["batch_size"].values, axes["workers"].values)
+    }

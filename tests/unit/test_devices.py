@@ -1,0 +1,201 @@
+"""Devices: how a step is divided among layers, which batches have a profile, and mistakes in the file of devices."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from small_study import REPOSITORY, small_repository, write_study
+
+from ddlbench.devices.device import Device, NoProfile, Replay, computed
+from ddlbench.devices.devices_file import devices_from
+from ddlbench.devices.division import Rates, divided, parameter_arrays
+from ddlbench.errors import ConfigError
+from ddlbench.plan import Plan, Point, load
+from ddlbench.plan.catalogue import MODELS
+from ddlbench.workers.common.first_weights import initial
+
+LARGE = (224, 224, 3)
+ARRAYS = {
+    "alexnet": 16,
+    "vgg16": 32,
+    "vgg19": 38,
+    "resnet152": 467,
+}  # torchvision's; to draw them all takes long
+RATES = Rates(tflops=10, memory_gbytes_per_s=500)
+SHIPPED = devices_from(yaml.safe_load((REPOSITORY / "config/devices.yaml").read_text()))
+
+
+def device(*profiles):
+    return Device(key="card", name="A card", kind="gpu", precision="fp32", profiles=profiles)
+
+
+def rate(batch, images_per_second, model="resnet50", source="a table, 2020-01"):
+    return computed(model, LARGE, batch, images_per_second, RATES, source)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_parts_of_a_step_are_the_step_and_each_parameter_array_has_its_time(model):
+    height, width, channels = map(int, MODELS[model][-1].split("x"))
+    shape = height, width, channels
+    division = divided(model, shape, 32, 500.0, RATES)
+    assert division.step_ms == pytest.approx(500)
+    assert min(division.backward_ms) >= 0
+    assert division.forward_ms > 0 < division.optimizer_ms
+    arrays = ARRAYS.get(model) or sum(1 for _ in initial(model, shape, 1))
+    assert len(division.backward_ms) == arrays == parameter_arrays(model, shape)
+
+
+def test_most_of_vggs_parameters_are_ready_long_before_its_backward_pass_ends():
+    division = divided("vgg16", LARGE, 32, 100.0, RATES)
+    of_dense_layers = sum(
+        division.backward_ms[:6]
+    )  # the last three layers, with nine tenths of the parameters
+    assert of_dense_layers < 0.1 * sum(division.backward_ms)
+
+
+def test_a_backward_pass_takes_twice_the_forward_pass_but_for_the_images_gradient():
+    division = divided("resnet50", LARGE, 128, 300.0, RATES)
+    assert 1.9 < sum(division.backward_ms) / division.forward_ms < 2
+
+
+def test_between_two_batches_a_step_is_interpolated_and_says_so():
+    found = device(rate(32, 320), rate(64, 400)).replay("resnet50", LARGE, 48)
+    assert found.step_ms == pytest.approx((100 + 160) / 2)
+    assert found.name == "A card, fp32 (computed, interpolated)"
+
+
+@pytest.mark.parametrize("batch", [16, 128])
+def test_beyond_the_known_batches_there_is_no_profile(batch):
+    with pytest.raises(NoProfile, match=r"with \d+ images a worker \(known batches: 32, 64"):
+        device(rate(32, 320), rate(64, 400)).replay("resnet50", LARGE, batch)
+
+
+def test_a_model_without_a_profile_has_none():
+    with pytest.raises(NoProfile, match=r"no profile of vgg19 .*known batches: none"):
+        device(rate(32, 320)).replay("vgg19", LARGE, 32)
+
+
+def test_a_replay_survives_json():
+    found = SHIPPED["v100"].replay("resnet50", LARGE, 128)
+    assert Replay.from_dict(found.as_dict()) == found
+    assert found.step_ms == pytest.approx(1000 * 128 / 412)
+
+
+def test_every_shipped_profile_says_what_it_was_computed_from():
+    for each in SHIPPED.values():
+        for profile in each.profiles:
+            assert "https://" in profile.source or profile.origin == "measured"
+
+
+def repository(root: Path, change: Callable[[dict], None] = lambda devices: None, **grid: object) -> Plan:
+    """The plan of a small repository, with changed devices, whose one grid is replayed."""
+    settings, study = small_repository(root)
+    devices = yaml.safe_load((REPOSITORY / "config/devices.yaml").read_text())
+    change(devices)
+    (root / "config/devices.yaml").write_text(yaml.safe_dump(devices))
+    study["hosts"]["four"]["device"] = "v100"
+    more = {"compute": "replay", "model": "resnet50", "dataset": "synthetic", "image_shape": "224x224x3"}
+    del study["grids"]["latency"]["batch_size"]
+    study["grids"]["latency"] |= {**more, "batch_per_worker": 128, **grid}
+    write_study(root, study)
+    return load(settings, root)
+
+
+def refused(root: Path, change: Callable[[dict], None] = lambda devices: None, **grid: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        repository(root, change, **grid)
+    return str(caught.value)
+
+
+def test_a_replayed_point_has_the_step_of_its_hosts_device(tmp_path):
+    point = repository(tmp_path).grid("small2000", "latency").points[0]
+    assert point.replay is not None
+    assert (point.compute, point.replay.device) == ("replay", "v100")
+    assert Point.from_dict(point.as_dict()) == point
+    assert "v100" in point.id
+
+
+def test_a_real_point_is_what_it_was_before_there_were_replays(tmp_path):
+    point = repository(tmp_path).grid("small2000", "bandwidth").points[0]
+    assert not {"compute", "replay"} & point.as_dict().keys()
+
+
+def test_real_and_replayed_points_have_groups_of_their_own(tmp_path):
+    small = {"model": "resnet50", "dataset": "synthetic", "image_shape": "224x224x3"}
+    plan = repository(tmp_path, compute=["real", "replay"], **small)
+    runs = plan.grid("small2000", "latency").runs
+    assert [run.group.get("replay") for run in runs] == [None, "v100"]
+
+
+def test_epochs_of_replayed_compute_are_refused_with_what_does_both(tmp_path):
+    text = refused(tmp_path, epochs=2, steps_per_epoch=10)
+    assert "grids.latency.epochs: 2 epochs of replayed compute learn nothing" in text
+    assert "`compute: real`" in text
+    assert "a figure can show both" in text
+
+
+def test_without_a_profile_the_command_that_measures_one_is_said(tmp_path):
+    text = refused(tmp_path, batch_per_worker=7)
+    assert "v100 has no profile of resnet50 on 224x224x3 with 7 images a worker (known batches: 128" in text
+    assert "`ddlbench profile resnet50 --batch 7 --image-shape 224x224x3` measures one" in text
+
+
+def test_hosts_without_a_device_cannot_be_replayed(tmp_path):
+    text = refused(tmp_path, hosts="pair", workers=2)
+    assert "hosts.pair has no `device` to replay (a name of config/devices.yaml)" in text
+
+
+def test_a_framework_that_does_not_replay_is_refused_with_those_that_do(tmp_path):
+    text = refused(tmp_path, framework="mxnet", strategy="parameter_server_sync")
+    assert "the compute of mxnet with parameter_server_sync cannot be replayed" in text
+    assert "torch with ring_allreduce" in text
+
+
+def test_replayed_compute_needs_emulated_links(tmp_path):
+    assert "needs fabric: emulated, not loopback" in refused(tmp_path, fabric="loopback")
+
+
+def first(devices: dict) -> dict:
+    profile: dict = devices["v100"]["profiles"][0]
+    return profile
+
+
+MISTAKES = {
+    "images_per_second: 0 is too small": lambda devices: first(devices).update(images_per_second=0),
+    "batch: 0 is too small": lambda devices: first(devices).update(batch=0),
+    "source: is missing": lambda devices: first(devices).pop("source"),
+    "images_per_second: is missing": lambda devices: first(devices).pop("images_per_second"),
+    "source.link: is missing": lambda devices: first(devices)["source"].pop("link"),
+    "forward_ms: has no place in a computed profile": lambda devices: first(devices).update(forward_ms=3),
+    "batch: resnet50 on 224x224x3 with 128 images is given twice": lambda devices: devices["v100"][
+        "profiles"
+    ].append(first(devices)),
+    "image_shape: resnet50 does not take images of 28x28x1": lambda devices: first(devices).update(
+        image_shape="28x28x1"
+    ),
+    "backward_ms: has 1 times, and resnet50 has 161 parameter arrays": lambda devices: measured(
+        devices, [1.0]
+    ),
+    "forward_ms: a step that takes no time at all is none": lambda devices: measured(devices, [0.0] * 161),
+    "images_per_second: has no place in a measured profile": lambda devices: measured(
+        devices, [1.0] * 161, images_per_second=4
+    ),
+}
+
+
+def measured(devices: dict, backward_ms: list[float], **more: object) -> None:
+    """Make the first profile one that was measured."""
+    profile = first(devices)
+    profile.pop("images_per_second")
+    profile["source"] = {"origin": "measured", "text": "a test of this file", "date": "2026-01"}
+    profile.update(forward_ms=0, backward_ms=backward_ms, optimizer_ms=0, **more)
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_a_file_of_devices_edited_by_hand_is_checked(tmp_path, text):
+    found = refused(tmp_path, MISTAKES[text])
+    assert (
+        f"config/devices.yaml: v100.profiles[{'1' if 'twice' in text else '0'}].{text.split(':')[0]}" in found
+    )
+    assert text.partition(": ")[2].split(" is too")[0] in found
