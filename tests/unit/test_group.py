@@ -229,13 +229,13 @@ def test_what_the_links_need_is_looked_after_while_waiting(group):
 
 def test_workers_end_when_their_supervisor_has_gone(group, tmp_path):
     two = group(ANSWER, ANSWER)
-    processes = [member.process for member in two._members]
-    for member in two._members:
+    processes = [member.process for member in two._members.by_rank]
+    for member in two._members.by_rank:
         assert member.channel is not None
         member.channel.close()
     for process in processes:
         process.wait(60)
-    two._kill()
+    two._members.kill()
 
 
 DIES_IN_TRAINING = READY + "control.command(); print('peer closed', file=sys.stderr); sys.exit(3)"

@@ -1,6 +1,7 @@
 """The layers of a model, as data that each framework builds, and the shape of images."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 Shape = tuple[int, int, int]  # height, width, channels
@@ -83,6 +84,8 @@ class Residual:
 
 Layer = Conv | BatchNorm | ReLU | MaxPool | AdaptiveAveragePool | Flatten | Dense | Dropout | Residual
 Layers = tuple[Layer, ...]
+# From an image's shape (height, width, channels) and the number of classes to layers that map the image to its logits.
+Describe = Callable[[Shape, int], Layers]
 
 
 def flat(layers: Layers) -> Iterator[Layer]:
@@ -99,3 +102,16 @@ def flat(layers: Layers) -> Iterator[Layer]:
             yield from flat((*layer.body, *layer.shortcut))
         else:
             yield layer
+
+
+def kept_std(outputs: int, kernel: int) -> float:
+    """Compute the spread of first weights with which gradients keep theirs (He et al., arXiv:1502.01852).
+
+    Args:
+        outputs: how many channels the convolution gives; a rectifier follows.
+        kernel: side of the kernel in pixels.
+
+    Returns:
+        The standard deviation of the weights.
+    """
+    return math.sqrt(2 / (outputs * kernel**2))

@@ -8,13 +8,7 @@ be timed separately, and is over when the engine is idle.
 On a GPU all arrays of this module are there, as it is MXNet's current context while commands are carried out.
 """
 
-import hashlib
-import math
-import os
-import resource
 import time
-from collections.abc import Iterable
-from functools import cache
 
 import mxnet as mx
 import numpy as np
@@ -31,14 +25,13 @@ from ddlbench.protocol.messages import (
     Train,
     Trained,
 )
-from ddlbench.workers.common.architectures import layers
 from ddlbench.workers.common.batches import batches_of, share_of
 from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu
-from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.service import commands_of, say_ready, serve
-from ddlbench.workers.mxnet.models import build, dump, load, sequence, trained_parameters
+from ddlbench.workers.mxnet.kvstore_model import Model, can_be_held, cross_entropy
+from ddlbench.workers.mxnet.models import dump
 from ddlbench.workers.mxnet.optimizer import FreshSGD
 
 KVSTORES = {  # strategy -> MXNet's name; with one device a worker, the first two do the same
@@ -47,98 +40,6 @@ KVSTORES = {  # strategy -> MXNet's name; with one device a worker, the first tw
     "parameter_server_async": "dist_async",
 }
 _WIDENING = 4  # round trips of all parameters
-_SIGNS = ("allocate", "out of memory", "cudaMalloc")  # in errors where memory is too small
-cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-
-
-class Model:
-    """A model of the group, and the keys of its parameters at the server."""
-
-    def __init__(self, store: mx.kv.KVStore, name: str, shape: Shape, first_key: int) -> None:
-        self.store, self.name, self.shape = store, name, shape
-        self.network = build(name, shape)
-        self.forget()
-        self.parameters = trained_parameters(self.network)
-        self.try_out(2)  # two images need little memory; an error has another cause
-        self.keys = range(first_key, first_key + len(self.parameters))
-        for key, parameter in zip(self.keys, self.parameters, strict=True):
-            store.init(key, parameter.data())
-
-    def forward_backward(self, images: np.ndarray, labels: np.ndarray, divisor: int) -> mx.nd.NDArray:
-        """Compute the gradients of the sum of losses, divided by `divisor`.
-
-        Args:
-            images: Of this worker: (images, channels, height, width), float32.
-            labels: (images,), int64.
-            divisor: The global batch size with a synchronous server; the number of these images otherwise.
-
-        Returns:
-            The loss of each image in nats: (images,).
-        """
-        with mx.autograd.record():
-            losses = cross_entropy(self.network(mx.nd.array(images)), mx.nd.array(labels))
-        losses.backward(mx.nd.full(len(labels), 1 / divisor))
-        return losses
-
-    @cache  # noqa: B019 - models live as long as the process
-    def fits(self, images: int) -> bool:
-        """Check that a step of `images` images finds memory, in a process of its own: without memory MXNet may crash.
-
-        CUDA does not survive a fork; but where a GPU's memory is too small, MXNet raises an error and can go on.
-        """
-        if mx.current_context().device_type == "gpu":
-            return self.is_tried(images)
-        process = os.fork()
-        if process == 0:
-            os._exit(not self.is_tried(images))
-        _, status = os.waitpid(process, 0)
-        return status == 0
-
-    def is_tried(self, images: int) -> bool:
-        """Try a step of `images` images; return False where MXNet could not allocate its memory."""
-        try:
-            self.try_out(images)
-        except (mx.MXNetError, MemoryError) as error:
-            print(f"{self.name}, {images} images: {error}", flush=True)
-            return not any(sign in str(error) for sign in _SIGNS)
-        return True
-
-    def try_out(self, images: int) -> None:
-        """Compute the gradients of `images` images of zeros."""
-        height, width, channels = self.shape
-        empty = np.zeros((images, channels, height, width), np.float32)
-        self.forward_backward(empty, np.zeros(images), images)
-        mx.nd.waitall()
-
-    def forget(self) -> None:
-        """Release the memory that MXNet keeps for activations of the next batch."""
-        self.network.hybridize(static_alloc=True, static_shape=True)
-
-    @property
-    def parameter_count(self) -> int:
-        """How many numbers are trained."""
-        return count(self.parameters)
-
-    def load(self, seed: int) -> None:
-        """Set this worker's parameters to the seed's first weights."""
-        load(self.network, initial(self.name, self.shape, seed))
-
-    def push_and_pull(self) -> None:
-        """Send the server the gradients, and receive its updated parameters; the first layers have priority."""
-        for place, (key, parameter) in enumerate(zip(self.keys, self.parameters, strict=True)):
-            self.store.pushpull(key, parameter.grad(), out=parameter.data(), priority=-place)
-
-    def pull(self) -> None:
-        """Receive the server's current parameters."""
-        for key, parameter in zip(self.keys, self.parameters, strict=True):
-            self.store.pull(key, out=parameter.data())
-
-    def fingerprint(self) -> str:
-        """SHA-256 of all parameters' bytes."""
-        digest = hashlib.sha256()
-        for parameter in dump(self.network):
-            digest.update(parameter.tobytes())
-        return digest.hexdigest()
 
 
 class Worker:
@@ -153,7 +54,14 @@ class Worker:
         self.models: dict[tuple[str, Shape], Model] = {}
 
     def connect(self, command: Connect) -> Connected:
-        """Make the models, and let TCP's windows grow to what they need: on a slow link that would take many steps."""
+        """Make the models, and let TCP's windows grow to what they need: on a slow link that would take many steps.
+
+        Args:
+            command: the models that will be measured; those that the server cannot hold are left out.
+
+        Returns:
+            That it is done.
+        """
         key = 0
         for each in command.models:
             name, shape = each.model, each.image_shape
@@ -168,13 +76,24 @@ class Worker:
         return Connected()
 
     def set_optimizer(self, optimizer: mx.optimizer.Optimizer) -> None:
-        """Give the server its optimizer, before any worker pushes."""
+        """Give the server its optimizer, before any worker pushes.
+
+        Args:
+            optimizer: a new one, without any state; worker 0 sends it.
+        """
         if self.index == 0:
             self.store.set_optimizer(optimizer)
         self.store._barrier()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point; a step of it without the server warms caches and shows whether memory suffices."""
+        """Take a point; a step of it without the server warms caches and shows whether memory suffices.
+
+        Args:
+            command: the point, and the seed of its parameters and batches.
+
+        Returns:
+            Whether the point fits into memory, and the number of its parameters.
+        """
         self.point, self.seed = command.point, command.seed
         share = share_of(self.point.batch_size, self.index, self.world_size)
         self.images = share.stop - share.start
@@ -212,7 +131,14 @@ class Worker:
         self.is_fresh = True
 
     def train(self, command: Train) -> Trained:
-        """Time steps, each from start to end on this worker (ms of wall clock); report the last mean loss (nats)."""
+        """Time steps, each from start to end on this worker.
+
+        Args:
+            command: how many steps, and whether from fresh parameters.
+
+        Returns:
+            Their times in ms of wall clock, and the mean loss of the last one in nats.
+        """
         if command.from_fresh or not self.is_fresh:
             self.start_again()
         mx.nd.waitall()
@@ -224,18 +150,33 @@ class Worker:
         return Trained([step_times_ms], losses.mean().asscalar().item())
 
     def step(self) -> mx.nd.NDArray:
-        """Make one step of SGD; return this worker's losses (images,), in nats."""
+        """Make one step of SGD.
+
+        Returns:
+            This worker's losses (images,), in nats.
+        """
         losses = self.forward_backward()
         self.model.push_and_pull()
         mx.nd.waitall()
         return losses
 
     def forward_backward(self) -> mx.nd.NDArray:
-        """Compute the gradients of the next batch; return this worker's losses (images,), in nats."""
+        """Compute the gradients of the next batch.
+
+        Returns:
+            This worker's losses (images,), in nats.
+        """
         return self.model.forward_backward(*next(self.batches), self.divisor)
 
     def conclude(self, command: Conclude) -> Concluded:
-        """Hash the parameters of the last step; worker 0 pulls the current ones, to test and save them if asked."""
+        """Hash the parameters of the last step; worker 0 pulls the current ones, to test and save them if asked.
+
+        Args:
+            command: whether to test them, and where to save them (.npz).
+
+        Returns:
+            The hash, and worker 0's test if it was asked for.
+        """
         hashed, tested = self.model.fingerprint(), None
         if self.index == 0:
             self.model.pull()
@@ -245,7 +186,11 @@ class Worker:
         return Concluded(hashed, tested)
 
     def evaluate(self) -> TestResult:
-        """Test on all test images, as many at a time as fit in training: mean loss (nats), accuracy (percent)."""
+        """Test on all test images, as many at a time as fit in training.
+
+        Returns:
+            The mean loss in nats, and the accuracy in percent.
+        """
         loss, right, total = 0.0, 0, 0
         for images, labels in self.batches.test_parts(self.images):
             outputs = self.model.network(mx.nd.array(images))
@@ -255,23 +200,15 @@ class Worker:
         return TestResult(loss / total, 100 * right / total)
 
 
-def can_be_held(name: str, shape: Shape, workers: int) -> bool:
-    """Check whether a server has memory for a model (True without a limit), on a host as large as the workers'.
-
-    It holds the parameters, the sum of gradients, momentum, fresh parameters, and what each worker has sent.
-    """
-    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    held = 4 * count(trained_parameters(sequence(layers(name, shape)))) * (4 + workers)
-    return limit == resource.RLIM_INFINITY or held < limit
-
-
-def count(parameters: Iterable[mx.gluon.Parameter]) -> int:
-    """Count the numbers in parameters of any shape."""
-    return sum(math.prod(parameter.shape) for parameter in parameters)
-
-
 def why_not(assignment: Assignment) -> str | None:
-    """Explain why this worker cannot use the device that it is assigned, for a person; None if it can."""
+    """Explain why this worker cannot use the device that it is assigned.
+
+    Args:
+        assignment: of this worker.
+
+    Returns:
+        The reason and what to do, for a person; None if it can.
+    """
     if not on_gpu(assignment):
         return None
     if not mx.runtime.Features().is_enabled("CUDA"):
@@ -280,7 +217,12 @@ def why_not(assignment: Assignment) -> str | None:
 
 
 def work(control: Control, assignment: Assignment) -> None:
-    """Run a worker until the supervisor sends `Stop`."""
+    """Run a worker until the supervisor sends `Stop`.
+
+    Args:
+        control: its connection to the supervisor.
+        assignment: of this worker.
+    """
     if why := why_not(assignment):
         control.refuse(why)
     with mx.gpu(0) if on_gpu(assignment) else mx.cpu():

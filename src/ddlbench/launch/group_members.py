@@ -1,0 +1,167 @@
+"""All members of a worker group as one: started, connected, listened to, looked after and ended together."""
+
+import selectors
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from time import monotonic
+
+from ddlbench.launch.control_socket import ControlSocket
+from ddlbench.launch.group_member import GroupMember, LackedMemory, Launch, WorkerFailed, start_of
+from ddlbench.launch.memory_signs import sign_of_lacking_memory
+from ddlbench.launch.starter import Starter
+from ddlbench.protocol.channel import Closed
+from ddlbench.protocol.codec import Malformed
+from ddlbench.protocol.messages import Hello
+from ddlbench.protocol.timeouts import Timeouts
+from ddlbench.system.processes import describe_exit
+
+_STARTING = "starting"  # the phase until all members are connected and have sent Hello
+_POLL_S = 0.2
+_STOP_S = 2.0
+
+
+class GroupMembers:
+    """The members of one launch, by rank; none before `start`.
+
+    Args:
+        timeouts: of the phases.
+        check: is called while waiting, and may raise.
+    """
+
+    def __init__(self, timeouts: Timeouts, check: Callable[[], None]) -> None:
+        self._timeouts = timeouts
+        self._check = check
+        self.by_rank: list[GroupMember] = []
+
+    def start(self, starter: Starter, launches: Sequence[Launch], control: ControlSocket[Hello]) -> None:
+        """Start one member for each launch, and wait until all are connected and have sent Hello.
+
+        Args:
+            starter: what starts them.
+            launches: where each starts, by rank.
+            control: where they connect.
+
+        Raises:
+            DdlbenchError: they could not be started.
+            WorkerFailed: one died or was too slow.
+        """
+        deadline = monotonic() + self._timeouts.launch_s
+        for rank, launch in enumerate(launches):
+            process = starter.start(start_of(rank, launch, control.address), deadline)
+            self.by_rank.append(GroupMember(rank, launch, process))
+        # Until all are connected nobody reads what they send, so none counts as silent.
+        while any(member.channel is None for member in self.by_rank):
+            self.look_after(_STARTING, deadline)
+            if accepted := control.accept(_POLL_S):
+                channel, hello = accepted
+                self.by_rank[hello.rank].channel = channel
+        for member in self.by_rank:
+            member.heard = monotonic()
+
+    def send(self, member: GroupMember, message: object) -> None:
+        """Send one member a message, which begins a command.
+
+        Args:
+            member: of these.
+            message: of the protocol.
+
+        Raises:
+            WorkerFailed: the member has died.
+            OSError: it does not take the message.
+        """
+        assert member.channel is not None
+        member.begin()
+        try:
+            member.channel.send(message, _STOP_S)
+        except OSError:
+            self._raise_if_dead(member, "receiving its orders")
+            raise
+
+    @contextmanager
+    def listened_to(self) -> Iterator[selectors.BaseSelector]:
+        """Listen to all members' connections.
+
+        Yields:
+            A selector for `arrived`; a member whose connection is unregistered is no longer listened to.
+        """
+        with selectors.DefaultSelector() as selector:
+            for member in self.by_rank:
+                assert member.channel is not None
+                selector.register(member.channel, selectors.EVENT_READ, member)
+            yield selector
+
+    def arrived(self, selector: selectors.BaseSelector) -> Iterator[tuple[GroupMember, object]]:
+        """Get what members send within a moment; a member that has closed its connection is given time to end.
+
+        Args:
+            selector: of `listened_to`.
+
+        Yields:
+            A member and its message.
+
+        Raises:
+            WorkerFailed: a message cannot be read.
+        """
+        for key, _ in selector.select(_POLL_S):
+            member: GroupMember = key.data
+            assert member.channel is not None
+            try:
+                messages = member.channel.arrived()
+            except Closed:
+                with suppress(subprocess.TimeoutExpired):
+                    member.process.wait(_STOP_S)
+                continue
+            except Malformed as error:
+                raise WorkerFailed(f"{member.name} sent what cannot be read: {error}") from error
+            member.heard = monotonic()
+            for message in messages:
+                yield member, message
+
+    def look_after(self, phase: str, deadline: float) -> None:
+        """Raise if something that the group needs is dead, silent or late.
+
+        Args:
+            phase: what the members do, for errors (`training`).
+            deadline: of the phase, by the monotonic clock.
+
+        Raises:
+            LackedMemory: a member died of a lack of memory.
+            WorkerFailed: a member died, was silent or too slow.
+        """
+        self._check()
+        for member in self.by_rank:
+            self._raise_if_dead(member, phase)
+            silent_s = monotonic() - member.heard
+            if phase != _STARTING and silent_s > self._timeouts.heartbeat_s:
+                raise WorkerFailed(
+                    f"{member.name} has been silent for {silent_s:.0f} s while {phase}{member.log_tail()}"
+                )
+        if monotonic() > deadline:
+            raise WorkerFailed(f"the worker group took too long while {phase}{self.by_rank[0].log_tail()}")
+
+    def _raise_if_dead(self, member: GroupMember, phase: str) -> None:
+        status = member.process.poll()
+        if status is None:
+            return
+        for each in self.by_rank:  # one member's end may end others, whose end may be seen first
+            if sign := sign_of_lacking_memory(each.logged()):
+                raise LackedMemory(f"{each.name} ran out of memory while {phase}: {sign}")
+        raise WorkerFailed(f"{member.name} died ({describe_exit(status)}) while {phase}{member.log_tail()}")
+
+    def wait(self) -> None:
+        """Give the members a moment to end by themselves."""
+        for member in self.by_rank:
+            try:
+                member.process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                return
+
+    def kill(self) -> None:
+        """End all members by SIGKILL, and close their connections."""
+        for member in self.by_rank:
+            member.process.kill()
+        for member in self.by_rank:
+            member.process.wait()
+            if member.channel is not None:
+                member.channel.close()

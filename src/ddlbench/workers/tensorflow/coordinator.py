@@ -1,0 +1,143 @@
+"""The coordinator of TensorFlow's asynchronous parameter server."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ddlbench.protocol.messages import (
+    Assignment,
+    Conclude,
+    Concluded,
+    Connect,
+    Connected,
+    Prepare,
+    Prepared,
+    Train,
+    Trained,
+)
+from ddlbench.workers.common.batches import batches_of
+from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.memory import used_bytes
+from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
+from ddlbench.workers.tensorflow.group import is_out_of_memory, refuse_what_cannot_fit, resolver, use
+from ddlbench.workers.tensorflow.models import dump
+from ddlbench.workers.tensorflow.server_model import Model
+
+
+class Chief:
+    """The coordinator: it schedules the workers' steps, and tests what was learned."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        use(assignment)
+        self.paths = assignment.datasets
+        self.world_size = assignment.world_size
+        self.on_gpus = assignment.devices == "gpu"  # the workers; GPU memory is not estimated
+        self.strategy = tf.distribute.ParameterServerStrategy(resolver(assignment, "worker", "ps", "chief"))
+        self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
+        self.used_bytes = used_bytes()
+        self.models: dict[tuple[str, Shape], Model] = {}
+        self.commands = 0
+
+    def connect(self, command: Connect) -> Connected:
+        """Make the models, with their parameters on the server.
+
+        Args:
+            command: the models that will be measured.
+
+        Returns:
+            That it is done.
+        """
+        for each in command.models:
+            key = each.model, each.image_shape
+            self.models[key] = Model(self.strategy, *key)
+        return Connected()
+
+    def prepare(self, command: Prepare) -> Prepared:
+        """Take a point; a step on each worker, not applied, warms caches and shows whether memory suffices.
+
+        Args:
+            command: the point, and the seed of its parameters and batches.
+
+        Returns:
+            Whether the point fits into memory, and the number of its parameters.
+        """
+        self.point, self.seed = command.point, command.seed
+        self.commands += 1
+        self.model = self.models[self.point.key]
+        try:
+            if not self.on_gpus:
+                refuse_what_cannot_fit(self.point, self.world_size, self.used_bytes)
+            self.model.optimizer.learning_rate = self.point.learning_rate
+            self.model.start_again(self.seed)
+            self.steps(1, applied=False)
+        except (tf.errors.OpError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return Prepared(fits=False)
+        return Prepared(fits=True, parameter_count=self.model.network.count_params())
+
+    def steps(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
+        """Schedule steps on free workers until each worker has made enough.
+
+        Args:
+            steps: How many each worker must make; fast workers make more.
+            applied: Whether the server applies their gradients.
+
+        Returns:
+            By worker, its first `steps` steps: start and end by its host's clock (s since 1970), mean loss (nats).
+        """
+        made: list[list[list[float]]] = [[] for _ in range(self.world_size)]
+        wanted = steps * self.world_size
+        while min(map(len, made)) < steps:
+            scheduled = [self.schedule(applied) for _ in range(wanted)]
+            self.coordinator.join()
+            for index, *step in (each.fetch() for each in scheduled):
+                made[int(index)].append(step)
+            wanted = self.world_size  # fast workers may have made a slow one's share
+        return [sorted(of_worker)[:steps] for of_worker in made]
+
+    def schedule(self, applied: bool) -> Any:
+        """Schedule one step on the next free worker.
+
+        Args:
+            applied: whether the server applies its gradients.
+
+        Returns:
+            TensorFlow's `RemoteValue`; its `fetch` gives the result of `Model.step`.
+        """
+        arguments = tf.constant(self.commands), self.point.momentum
+        return self.coordinator.schedule(self.model.step, arguments, {"applied": applied})
+
+    def train(self, command: Train) -> Trained:
+        """Train; a worker's step lasts from the end of its previous one to its own end, so its waiting counts.
+
+        Args:
+            command: how many steps each worker makes, and whether from fresh parameters.
+
+        Returns:
+            Step times in ms by worker, and the mean loss of their last steps in nats.
+        """
+        self.commands += 1
+        if command.from_fresh:
+            self.model.start_again(self.seed)
+        made = self.steps(command.steps, applied=True)
+        ends = [[of_worker[0][0], *(ended for _, ended, _ in of_worker)] for of_worker in made]
+        step_times_ms = [(np.diff(times) * 1e3).tolist() for times in ends]
+        return Trained(step_times_ms, float(np.mean([of_worker[-1][2] for of_worker in made])))
+
+    def conclude(self, command: Conclude) -> Concluded:
+        """Hash the parameters; test and save them if asked.
+
+        Args:
+            command: whether to test them, and where to save them (.npz).
+
+        Returns:
+            The hash, and the test's result if it was asked for.
+        """
+        network = self.model.network
+        parameters = dump(network)
+        if command.save_to:
+            np.savez(command.save_to, *parameters)
+        batches = batches_of(self.point, self.paths, seed=self.seed, rank=0, world_size=1)
+        return Concluded(fingerprint(parameters), evaluation(network, batches) if command.evaluate else None)
