@@ -10,7 +10,7 @@ from measurement_samples import MEASURE, a_fingerprint, a_point, a_record, a_rep
 
 from ddlbench.cli.main import main
 from ddlbench.errors import DdlbenchError
-from ddlbench.measurements.mismatches import unsound
+from ddlbench.measurements.mismatches import mismatches_of
 from ddlbench.measurements.record import seal
 from ddlbench.measurements.signature import check_signature, sign
 from ddlbench.measurements.store import Store
@@ -138,7 +138,7 @@ def test_a_record_whose_manifest_was_made_when_records_were_believed_is_named(ro
 def test_a_value_written_into_a_table_is_not_drawn(root, capsys):
     table = root / TABLE
     table.write_text(table.read_text().replace("15", "14"))
-    assert [each.path for each in unsound(table)] == [TABLE]
+    assert [each.path for each in mismatches_of(table)] == [TABLE]
     with pytest.raises(DdlbenchError, match="it is not used"):
         require_sound([table])
     set_aside_damage([f"{TABLE}.prov.json"], root / "results", root / "results/store")

@@ -18,7 +18,7 @@ def again_if(is_due, output):
 
 def again_if_damaged(output, is_due=lambda path, wildcards: False):
     """As `again_if`, for a result with a sidecar: also if it, or what it was made from, does not match that."""
-    return again_if(lambda path, wildcards: is_due(path, wildcards) or is_unsound(path), output)
+    return again_if(lambda path, wildcards: is_due(path, wildcards) or is_damaged(path), output)
 
 
 def has_failed(description, wildcards):

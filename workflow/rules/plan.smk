@@ -31,7 +31,7 @@ from ddlbench.runs.invocation import announce, stamp
 from ddlbench.runs.owner import check_owner, claim, owner
 from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.environments.materials import description_files, files_of
-from ddlbench.runs.mending import is_unsound, set_aside_damage
+from ddlbench.runs.mending import is_damaged, set_aside_damage
 from ddlbench.runs.outdated import has_lost, is_older_than, is_unfinished
 from ddlbench.cluster.partitions import Request, check_requests, partitions
 from ddlbench.runs.placement import check_placements, code_of

@@ -99,8 +99,8 @@ class JobEnds:
                     preexec_fn=die_with_parent,
                 )
         elif (status := self._question.poll()) is not None:
-            said, _ = self._question.communicate()
-            self._states = None if status else dict(line.split("|", 1) for line in said.splitlines())
+            output, _ = self._question.communicate()
+            self._states = None if status else dict(line.split("|", 1) for line in output.splitlines())
             self._question = None
         elif since_s >= _ASK_S:
             self._states = None

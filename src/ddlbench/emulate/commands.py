@@ -14,9 +14,9 @@ import psutil
 
 from ddlbench.emulate.contained import container_argv
 from ddlbench.emulate.emulation import Emulation, HostEnd
-from ddlbench.emulate.inhabitants import Inhabitants, cpu_s, name_of
+from ddlbench.emulate.host_processes import HostProcesses, cpu_s, name_of
 from ddlbench.emulate.member import Command
-from ddlbench.emulate.output import Budget, NobodyReads, Stream
+from ddlbench.emulate.output import Budget, ReaderGone, Stream
 from ddlbench.emulate.series import Sampled, Series
 from ddlbench.emulate.variables import host_variables
 from ddlbench.launch.fork_starter import namespace_path
@@ -39,7 +39,7 @@ class Running:
     """The command on one host."""
 
     host: Host
-    inhabitants: Inhabitants
+    processes: HostProcesses
     counters: Counters
     before: Counted
     budget: Budget
@@ -110,7 +110,7 @@ class Commands:
         counters = Counters(namespace)  # the link check has sent much already
         return Running(
             host,
-            Inhabitants(namespace),
+            HostProcesses(namespace),
             counters,
             parse(counters.read()),
             budget,
@@ -191,7 +191,7 @@ class Commands:
         """Forward what was printed, and see who has ended, and whom to end."""
         for key, _ in self._selector.select(_POLL_S):
             if key.fileobj == self._signals:
-                self._heed(os.read(self._signals, 64))
+                self._handle_signals(os.read(self._signals, 64))
             else:
                 self._forward(key.data)
         self._reap()
@@ -204,13 +204,13 @@ class Commands:
     def _forward(self, stream: Stream) -> None:
         try:
             stream.forward()
-        except NobodyReads:
+        except ReaderGone:
             self._selector.unregister(stream)
             if self.signal is None:
                 self.signal = signal.SIGPIPE
                 self._stop(signal.SIGTERM, "nobody reads the output any more: all hosts")
 
-    def _heed(self, numbers: bytes) -> None:
+    def _handle_signals(self, numbers: bytes) -> None:
         for number in numbers:
             if self.signal is None:
                 self.signal = number
@@ -225,20 +225,20 @@ class Commands:
             _say(f"{whom} get {signal.Signals(number).name}, and SIGKILL in {TERM_S:g} s")
         for each in self._alive():
             each.was_ended = True
-            each.inhabitants.signal(number)
+            each.processes.signal(number)
 
     def _kill(self) -> None:
         for each in self._alive():
             if self._kill_at_s:
                 _say(f"{each.host.name} has not ended in {TERM_S:g} s: killed")
-            each.inhabitants.signal(signal.SIGKILL)
+            each.processes.signal(signal.SIGKILL)
             with suppress(ProcessLookupError):
                 os.kill(each.pid, signal.SIGKILL)
         self._kill_at_s = 0.0
 
     def _reap(self) -> None:
-        """See which commands have ended, and bury what their daemons have left."""
-        self._bury_orphans()
+        """See which commands have ended, and reap the orphans of their daemons."""
+        self._reap_orphans()
         for each in self._alive():
             ended, status, usage = os.wait4(each.pid, os.WNOHANG)
             if not ended:
@@ -254,7 +254,7 @@ class Commands:
                 _say(f"{names}: {self._emulation.grace_s:g} s to end too")
                 self._stop_at_s = monotonic() + self._emulation.grace_s
 
-    def _bury_orphans(self) -> None:
+    def _reap_orphans(self) -> None:
         """Wait for processes of the commands whose parents have ended: the first process of a sandbox inherits them."""
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if ended.si_pid in self._ours:
@@ -264,13 +264,13 @@ class Commands:
     def _ends(self) -> list[HostEnd]:
         """Kill what the commands left behind, print what is in the pipes, and sum up."""
         for each in self._all:
-            processes = each.inhabitants.find()
+            processes = each.processes.find()
             each.left = [name for process in processes if (name := name_of(process))]
             each.cpu_s += sum(map(cpu_s, processes))
             if each.left:
                 _say(f"{each.host.name} left processes behind, which are killed: {_counted(each.left)}")
         self._sweep()
-        with suppress(NobodyReads):
+        with suppress(ReaderGone):
             for each in self._all:
                 for stream in each.streams:
                     stream.drain()
@@ -278,7 +278,7 @@ class Commands:
 
     def _sweep(self) -> None:
         """Kill all processes of all hosts until there are none."""
-        while sum(len(each.inhabitants.signal(signal.SIGKILL)) for each in self._all):
+        while sum(len(each.processes.signal(signal.SIGKILL)) for each in self._all):
             sleep(_POLL_S / 10)
 
     def close(self) -> None:

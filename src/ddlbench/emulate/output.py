@@ -10,7 +10,7 @@ _LONGEST_LINE_BYTES = 1 << 16
 _READ_BYTES = 1 << 20
 
 
-class NobodyReads(DdlbenchError):
+class ReaderGone(DdlbenchError):
     """What we print to has been closed."""
 
 
@@ -79,7 +79,7 @@ class Stream:
             Whether more may come: False when the last process has closed the pipe.
 
         Raises:
-            NobodyReads: nobody reads what is printed.
+            ReaderGone: nobody reads what is printed.
         """
         try:
             chunk = os.read(self._reading, _READ_BYTES)
@@ -102,7 +102,7 @@ class Stream:
         """Print what is still in the pipe, when no process of the host has it any more.
 
         Raises:
-            NobodyReads: nobody reads what is printed.
+            ReaderGone: nobody reads what is printed.
         """
         self._close_writing()
         while self.forward():
@@ -134,4 +134,4 @@ class Stream:
             while rest:
                 rest = rest[os.write(self._target, rest) :]
         except BrokenPipeError:
-            raise NobodyReads("nobody reads the output any more") from None
+            raise ReaderGone("nobody reads the output any more") from None

@@ -85,7 +85,7 @@ def failure_of(stamp: Path) -> str | None:
     if "failure" not in content:
         return None
     what = content.get("what") or f"{content['name']} {_KINDS[content.get('runtime', 'bare')]}"
-    return f"no {what}: {_gist(content['failure'])}"
+    return f"no {what}: {_summary(content['failure'])}"
 
 
 def failures(root: Path = Path()) -> dict[Path, str]:
@@ -140,7 +140,7 @@ def lacks_its_environment(manifest: Path) -> bool:
     return any(entry["status"] == NO_ENVIRONMENT for entry in entries)
 
 
-def _gist(failure: str) -> str:
+def _summary(failure: str) -> str:
     """The most informative line of an error's text: the compiler's first error, pip's last one, or the last line."""
     head, *lines = (line.strip() for line in failure.splitlines())
     if not lines or "too long" in head:

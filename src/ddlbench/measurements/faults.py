@@ -102,8 +102,8 @@ def row(
 def _last(log: str) -> str:
     """The last line of a log that names an error; else the last with a reason; else the last that is not empty."""
     lines = [line.strip() for line in reversed(log.splitlines()) if line.strip()]
-    telling = (line for sign in (_ERROR, _REASON) for line in lines if sign.search(line))
-    return next(telling, lines[0] if lines else "")[:_LONGEST]
+    informative = (line for sign in (_ERROR, _REASON) for line in lines if sign.search(line))
+    return next(informative, lines[0] if lines else "")[:_LONGEST]
 
 
 def as_csv(rows: Iterable[Row]) -> str:

@@ -76,7 +76,7 @@ def check(files: Iterable[Path | str]) -> tuple[int, list[Mismatch]]:
     return len(comparison.hashes), comparison.sorted()
 
 
-def unsound(file: Path | str) -> list[Mismatch]:
+def mismatches_of(file: Path | str) -> list[Mismatch]:
     """Say why a result must not be used as it is, without looking at what its inputs were made from.
 
     Args:
@@ -116,7 +116,7 @@ class Comparison:
         mismatches: by path.
         hashes: the sha256 of each file, or what the system says of one that cannot be read; None: it is missing.
         visited: the files whose origin was looked at.
-        vouched: the files that sidecars are of.
+        described: the files that sidecars are of.
         claims: what manifests say of their measurements, by path.
         needs_telemetry: whether telemetry that is missing is a mismatch.
     """
@@ -124,7 +124,7 @@ class Comparison:
     mismatches: dict[str, Mismatch] = field(default_factory=dict)
     hashes: dict[str, "str | OSError | None"] = field(default_factory=dict)
     visited: set[str] = field(default_factory=set)
-    vouched: set[str] = field(default_factory=set)
+    described: set[str] = field(default_factory=set)
     claims: dict[str, Claim] = field(default_factory=dict)
     needs_telemetry: bool = True
 
@@ -197,7 +197,7 @@ class Comparison:
             self.mismatches[changed.path] = changed
         for path, sha256 in origin.siblings:
             self.compare(root, path, sha256)
-            self.vouched.add(path)
+            self.described.add(path)
         self.claims |= claims_of(origin.manifest or {})
         for each in origin.inputs:
             self.compare(root, each.path, each.sha256)

@@ -123,7 +123,7 @@ def _check_result(findings: Findings, name: str) -> None:
     is_measured = name not in one.mismatches and is_record(file)
     one.visit(findings.root, name, "measurement" if is_measured else "")
     whole.visited |= one.visited
-    whole.vouched |= one.vouched
+    whole.described |= one.described
     for mismatch in one.mismatches.values():
         whole.add(mismatch)
         findings.results_of.setdefault(mismatch.path, []).append(name)
@@ -212,6 +212,6 @@ def _check_is_named(root: Path, name: str, comparison: Comparison) -> None:
     """A file that no sidecar names, unless the sidecar that may do so is known to be damaged."""
     file = Path(name)
     sidecars = (file.parent / f"{file.name}{SUFFIX}", *(root / name).parent.glob(f"{file.stem}.*{SUFFIX}"))
-    is_told = any(relative_name(root / sidecar, root) in comparison.mismatches for sidecar in sidecars)
-    if name not in comparison.vouched | comparison.mismatches.keys() and not is_told:
+    is_reported = any(relative_name(root / sidecar, root) in comparison.mismatches for sidecar in sidecars)
+    if name not in comparison.described | comparison.mismatches.keys() and not is_reported:
         comparison.add(Mismatch(name, "has no sidecar, so nothing says where it comes from"))

@@ -73,7 +73,7 @@ def choose(
     """
     if named is not None:
         return _named(fabric, found, named)
-    fit = [each for each in found if each.kind == fabric and _objection(fabric, each) is None]
+    fit = [each for each in found if each.kind == fabric and _why_unusable(fabric, each) is None]
     if not fit:
         raise NoInterface(
             f"fabric {fabric}: this machine has no interface for it; it takes {_TAKES[fabric]}:\n"
@@ -115,12 +115,12 @@ def _named(fabric: str, found: Sequence[Interface], named: str) -> Interface:
             f"{where} is {chosen.kind}; results over it would be called {fabric} and not be it. There are:\n"
             f"{_indented(found)}"
         )
-    if objection := _objection(fabric, chosen):
-        raise ConfigError(f"{where} {objection}:\n{_indented([chosen])}")
+    if reason := _why_unusable(fabric, chosen):
+        raise ConfigError(f"{where} {reason}:\n{_indented([chosen])}")
     return chosen
 
 
-def _objection(fabric: str, each: Interface) -> str | None:
+def _why_unusable(fabric: str, each: Interface) -> str | None:
     """Return why the interface cannot carry anything at present; None if it can."""
     if fabric == "loopback":
         return None

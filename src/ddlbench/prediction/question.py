@@ -41,25 +41,25 @@ def choices(
     Raises:
         DdlbenchError: a name was never measured, or one must be said; lists those that were.
     """
-    said: dict[str, float | str | None] = {name: value for name, value in given.items() if value is not None}
+    known: dict[str, float | str | None] = {name: value for name, value in given.items() if value is not None}
     cells = [each.cell for each in measured]
     assumed: dict[str, str] = {}
     for name in ("model", "framework", "strategy", *ONE[1:], *USUAL):
-        if name in said:
-            cells = _with(cells, name, said[name])
+        if name in known:
+            cells = _with(cells, name, known[name])
         elif name in ONE:
-            said[name] = _only(cells, name)
-            cells = _with(cells, name, said[name])
+            known[name] = _only(cells, name)
+            cells = _with(cells, name, known[name])
         elif name in USUAL:
-            said[name] = _usual(cells, name, assumed)
+            known[name] = _usual(cells, name, assumed)
     apart = [cell for cell in cells if not cell.is_alone] or cells
     for name in ("bandwidth_mbit", "latency_ms", "loss_percent"):
-        if name not in said:
-            said[name] = _usual(apart, name, assumed)
+        if name not in known:
+            known[name] = _usual(apart, name, assumed)
     systems = sorted({(cell.framework, cell.strategy) for cell in cells})
     most = max(cell.workers for cell in cells)
     asked = Cell(1.0, 1)
-    asked = replace(asked, **{field.name: said[field.name] for field in fields(Cell) if field.name in said})  # type: ignore[arg-type]
+    asked = replace(asked, **{field.name: known[field.name] for field in fields(Cell) if field.name in known})  # type: ignore[arg-type]
     return Choices(
         tuple(
             replace(asked, framework=framework, strategy=strategy, workers=count)

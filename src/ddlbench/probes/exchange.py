@@ -52,13 +52,11 @@ def exchange(server: Side, client: Side, *, timeout_s: float) -> str:
     with TemporaryFile("w+") as output:
         waiting = _start(server, stdout=output, stderr=subprocess.STDOUT)
 
-        def look_after_server(complaint: str) -> None:
+        def look_after_server(failure: str) -> None:
             if waiting.poll() is not None:
                 output.seek(0)
                 ended = describe_exit(waiting.returncode)
-                raise ExchangeFailed(
-                    f"{_called(server)} ended ({ended}): {_last(output.read())}; {complaint}"
-                )
+                raise ExchangeFailed(f"{_called(server)} ended ({ended}): {_last(output.read())}; {failure}")
 
         try:
             return ask(client, timeout_s=timeout_s, meanwhile=look_after_server)
@@ -67,13 +65,13 @@ def exchange(server: Side, client: Side, *, timeout_s: float) -> str:
             waiting.wait()
 
 
-def ask(client: Side, *, timeout_s: float, meanwhile: Callable[[str], None] = lambda complaint: None) -> str:
+def ask(client: Side, *, timeout_s: float, meanwhile: Callable[[str], None] = lambda failure: None) -> str:
     """Run a client, and run it again while its server does not listen yet; it is not left running.
 
     Args:
         client: the program that connects, measures and ends.
         timeout_s: how long it may run, in s.
-        meanwhile: called with the client's complaint after each failure; an error of its ends the attempts.
+        meanwhile: called with the failure of each attempt that fails; an error of its ends the attempts.
 
     Returns:
         What the client prints on its standard output.
@@ -83,12 +81,12 @@ def ask(client: Side, *, timeout_s: float, meanwhile: Callable[[str], None] = la
     """
     until = monotonic() + min(_START_S, timeout_s)
     while True:
-        report, complaint = _ask(client, timeout_s)
-        if complaint is None:
+        report, failure = _ask(client, timeout_s)
+        if failure is None:
             return report
-        meanwhile(complaint)
-        if monotonic() > until or not any(sign in complaint for sign in _NOT_YET):
-            raise ExchangeFailed(complaint)
+        meanwhile(failure)
+        if monotonic() > until or not any(sign in failure for sign in _NOT_YET):
+            raise ExchangeFailed(failure)
         sleep(_POLL_S)
 
 
@@ -118,7 +116,7 @@ def serve(servers: Iterable[Side], *, timeout_s: float) -> None:
 
 
 def _ask(client: Side, timeout_s: float) -> tuple[str, str | None]:
-    """Return the client's report and its complaint (None: it succeeded)."""
+    """Return the client's report and its failure (None: it succeeded)."""
     asking = _start(client, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         report, errors = asking.communicate(timeout=timeout_s)

@@ -77,9 +77,9 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     entries = [inventory.entry(point, run) for point in run.points]
     mixed = {point.id: found for point in run.points if (found := inventory.differing_hosts(point, run))}
     for name, found in mixed.items():
-        told = "; ".join(f"{fact}: {' or '.join(values)}" for fact, values in found.items())
+        differences = "; ".join(f"{fact}: {' or '.join(values)}" for fact, values in found.items())
         print(
-            f"warning: {name}: its repetitions are from hosts that differ ({told})",
+            f"warning: {name}: its repetitions are from hosts that differ ({differences})",
             file=sys.stderr,
             flush=True,
         )

@@ -1,6 +1,6 @@
 """Damage below the results: what must not be used is set aside, and a rule's job makes it again from what is sound.
 
-While rules are read, nothing changes on disk: `is_unsound` only looks. Before the first job, `set_aside_damage` moves
+While rules are read, nothing changes on disk: `is_damaged` only looks. Before the first job, `set_aside_damage` moves
 what is damaged, which Snakemake would remove.
 """
 
@@ -11,14 +11,14 @@ from functools import cache
 from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.measurements.mismatches import Mismatch, unsound
+from ddlbench.measurements.mismatches import Mismatch, mismatches_of
 from ddlbench.measurements.provenance import SUFFIX, relative_name, repository_root
 from ddlbench.measurements.store import Store, set_aside
 from ddlbench.plan import Plan
 
 
 @cache
-def is_unsound(result: Path) -> bool:
+def is_damaged(result: Path) -> bool:
     """Say whether a result must be made again because it, or what it was made from, does not match its sidecar.
 
     Args:
@@ -27,7 +27,7 @@ def is_unsound(result: Path) -> bool:
     Returns:
         True if anything of it does not match.
     """
-    return bool(unsound(result))
+    return bool(mismatches_of(result))
 
 
 def require_sound(files: Iterable[Path | str]) -> None:
@@ -40,7 +40,7 @@ def require_sound(files: Iterable[Path | str]) -> None:
         DdlbenchError: one does not match; names what differs, and what to do.
     """
     for file in files:
-        if mismatches := unsound(file):
+        if mismatches := mismatches_of(file):
             listed = "\n".join(f"  {mismatch}" for mismatch in mismatches)
             raise DdlbenchError(
                 f"{file}: this is not what was made, so it is not used:\n{listed}\n"
@@ -58,7 +58,7 @@ def set_aside_damage(made: Iterable[str], results: Path, store: Path) -> None:
     """
     for file in (Path(name.removesuffix(SUFFIX)) for name in made if name.endswith(SUFFIX)):
         if file.exists() or Path(f"{file}{SUFFIX}").exists():
-            for mismatch in unsound(file):
+            for mismatch in mismatches_of(file):
                 put_away(mismatch, file, results, store)
 
 

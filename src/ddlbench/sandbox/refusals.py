@@ -13,28 +13,28 @@ _SIGNS_OF_CONTAINERS = ("/.dockerenv", "/run/.containerenv")
 _AS_ROOT = "As root, which lasts until the next start of the machine:"
 
 
-def advice(said: str, settings: Mapping[str, str], *, in_container: bool) -> str:
+def advice(message: str, settings: Mapping[str, str], *, in_container: bool) -> str:
     """Say what helps where a sandbox was refused.
 
     Args:
-        said: the message of `unshare`, which ends with the text of an errno.
+        message: of `unshare`, which ends with the text of an errno.
         settings: the kernel's, as of `kernel_settings`.
         in_container: whether this machine is a container of Docker's or Podman's.
 
     Returns:
         One or more lines for a person.
     """
-    if _says(said, errno.ENOSPC):
+    if _has(message, errno.ENOSPC):
         full = [name for name in _LIMITS if int(settings.get(name, _PLENTY)) == 0] or [
             name for name in _LIMITS if int(settings.get(name, _PLENTY)) < _PLENTY
         ]
         commands = [f"sysctl -w {name}={_PLENTY}" for name in full or _LIMITS[:1]]
         return _lines("The kernel's limit of namespaces is reached. " + _AS_ROOT, *commands)
-    if _says(said, errno.ENOMEM):
+    if _has(message, errno.ENOMEM):
         return "The kernel has no memory left. End what else needs much, and start again."
-    if _says(said, errno.EAGAIN):
+    if _has(message, errno.EAGAIN):
         return "No more processes may be started here. See  ulimit -u  and the limit of a container (--pids-limit)."
-    if _says(said, errno.ENOSYS, errno.EINVAL):
+    if _has(message, errno.ENOSYS, errno.EINVAL):
         return "This kernel has no user namespaces (CONFIG_USER_NS). Start as root, or on another kernel."
     if settings.get(_DEBIANS) == "0":
         return _lines(_AS_ROOT, f"sysctl -w {_DEBIANS}=1")
@@ -57,8 +57,8 @@ def is_in_container() -> bool:
     return any(Path(sign).exists() for sign in _SIGNS_OF_CONTAINERS)
 
 
-def _says(said: str, *numbers: int) -> bool:
-    return any(os.strerror(number) in said for number in numbers)
+def _has(message: str, *numbers: int) -> bool:
+    return any(os.strerror(number) in message for number in numbers)
 
 
 def _lines(first: str, *commands: str) -> str:

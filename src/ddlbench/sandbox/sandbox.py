@@ -120,10 +120,10 @@ def check_sandbox(within: Sequence[str] = (), *, patience_s: float = _PROBE_TIME
             "unshare is not installed; it comes with the Debian package util-linux"
         ) from error
     if answer.returncode != 0:
-        said = answer.stderr.strip()
-        what_helps = advice(said, kernel_settings(), in_container=is_in_container())
+        message = answer.stderr.strip()
+        what_helps = advice(message, kernel_settings(), in_container=is_in_container())
         raise DdlbenchError(
-            f"this machine allows no private sandbox for emulated hosts ({said}). {what_helps}"
+            f"this machine allows no private sandbox for emulated hosts ({message}). {what_helps}"
         )
 
 

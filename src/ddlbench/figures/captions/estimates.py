@@ -29,13 +29,13 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         parts.append(f"({span_of(measured['steps'])} steps a point)")
     kinds = set(values_of(measured, "bounds"))
     bars = " or ".join(words for kind, words in _BOUNDS.items() if kind in kinds)
-    told = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
+    sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
     if unresolved := int(is_unresolved(measured).sum()):
-        told.append(
+        sentences.append(
             f"Faint: unresolved ({counted(unresolved, 'point')}), with an interval wider than asked for or too few "
             "repetitions for one."
         )
-    return told
+    return sentences
 
 
 def is_unresolved(rows: pd.DataFrame) -> "pd.Series[bool]":

@@ -32,8 +32,8 @@ def beside_the_paper(rows: pd.DataFrame, figure: Figure) -> list[str]:
         Lines of reStructuredText, from outside and therefore escaped.
     """
     others = [each.text for each in _that_hold(rows, figure) if not each.shows]
-    told = ["Differences from the paper: " + " ".join(map(escaped, others))] if others else []
-    return [*told, f"In the paper: {escaped(figure.caption)}"]
+    sentences = ["Differences from the paper: " + " ".join(map(escaped, others))] if others else []
+    return [*sentences, f"In the paper: {escaped(figure.caption)}"]
 
 
 def _that_hold(rows: pd.DataFrame, figure: Figure) -> Iterable[Deviation]:

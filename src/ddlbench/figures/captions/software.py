@@ -49,12 +49,14 @@ def network_and_training(measured: pd.DataFrame) -> list[str]:
     Returns:
         Sentences.
     """
-    told = []
+    sentences = []
     if congestion := values_of(measured, "congestion_control"):
-        told.append(f"TCP congestion control: {listed(congestion)}.")
+        sentences.append(f"TCP congestion control: {listed(congestion)}.")
     if backends := values_of(measured, "backend"):
-        told.append(f"Links shaped by {listed(backends)}.")
+        sentences.append(f"Links shaped by {listed(backends)}.")
     if "epochs" in measured and (measured["epochs"] > 0).any():
         rates, momenta = listed(values_of(measured, "learning_rate")), listed(values_of(measured, "momentum"))
-        told.append(f"Trained by stochastic gradient descent, learning rate {rates}, momentum {momenta}.")
-    return told
+        sentences.append(
+            f"Trained by stochastic gradient descent, learning rate {rates}, momentum {momenta}."
+        )
+    return sentences

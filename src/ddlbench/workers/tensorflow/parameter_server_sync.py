@@ -41,7 +41,7 @@ from ddlbench.workers.tensorflow.group import (
     start_server,
     use,
 )
-from ddlbench.workers.tensorflow.shared_models import Held, Meeting, Replica, held
+from ddlbench.workers.tensorflow.shared_models import Replica, ServerPart, SharedGraph, models_that_fit
 
 FIRST_STEPS = 4  # enough for TCP's windows to grow on a slow link
 
@@ -67,8 +67,8 @@ class Worker:
             The message that it is done.
         """
         self.models = {
-            each: Replica(self.assignment, self.server, Meeting(self.assignment, *each))
-            for each in held(self.assignment, command.models)
+            each: Replica(self.assignment, self.server, SharedGraph(self.assignment, *each))
+            for each in models_that_fit(self.assignment, command.models)
         }
         for (_, shape), model in self.models.items():
             model.session.run(model.release)
@@ -158,8 +158,8 @@ class Server:
             The message that it is done.
         """
         self.models = {
-            each: Held(self.server, Meeting(self.assignment, *each))
-            for each in held(self.assignment, command.models)
+            each: ServerPart(self.server, SharedGraph(self.assignment, *each))
+            for each in models_that_fit(self.assignment, command.models)
         }
         for model in self.models.values():
             model.start_again(seed=0)

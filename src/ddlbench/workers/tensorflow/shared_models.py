@@ -23,10 +23,10 @@ Key = tuple[str, Shape]  # of a model: name, and image shape
 v1 = tf.compat.v1
 SERVER = "/job:ps/task:0"
 NEVER_LATE = tf.int64.max  # the step number of a gradient: no accumulator drops it as stale
-HELD = 3  # copies on the server besides the gradients that arrive: parameters, velocities, sums of gradients
+COPIES_ON_SERVER = 3  # besides the gradients that arrive: parameters, velocities, sums of gradients
 
 
-class Meeting:
+class SharedGraph:
     """The part of a model's graph that all members have: the network, and its accumulators and queues on the server.
 
     Sessions of all members share variables, accumulators and queues on the server by name. Each model has a container
@@ -70,36 +70,36 @@ class Replica:
     Args:
         assignment: Of this worker.
         server: TensorFlow's server in this process, which runs the session.
-        meeting: The graph to which it adds its part.
+        shared: The graph to which it adds its part.
     """
 
-    def __init__(self, assignment: Assignment, server: tf.distribute.Server, meeting: Meeting) -> None:
-        network, place = meeting.network, meeting.place
-        with meeting.graph.as_default(), meeting.graph.container(meeting.container), v1.device(place):
-            self.images = v1.placeholder(tf.float32, (None, *meeting.shape))
+    def __init__(self, assignment: Assignment, server: tf.distribute.Server, shared: SharedGraph) -> None:
+        network, place = shared.network, shared.place
+        with shared.graph.as_default(), shared.graph.container(shared.container), v1.device(place):
+            self.images = v1.placeholder(tf.float32, (None, *shared.shape))
             self.labels = v1.placeholder(tf.int64, (None,))
             self.batch_size = v1.placeholder(tf.float32, ())
-            before = len(meeting.graph.get_operations())
+            before = len(shared.graph.get_operations())
             outputs = network(self.images, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(self.labels, outputs)
             self.loss = tf.reduce_mean(losses)
-            gradients = tf.gradients(tf.reduce_sum(losses) / self.batch_size, meeting.variables)
+            gradients = tf.gradients(tf.reduce_sum(losses) / self.batch_size, shared.variables)
             self.computed = tf.group(gradients)
             added = [
                 each.apply_grad(gradient, NEVER_LATE)
-                for each, gradient in zip(meeting.sums, gradients, strict=True)
+                for each, gradient in zip(shared.sums, gradients, strict=True)
             ]
             # Only the first worker updates the running statistics of BatchNorm, as other libraries test the first's.
             statistics = [
                 operation
-                for operation in meeting.graph.get_operations()[before:]
+                for operation in shared.graph.get_operations()[before:]
                 if operation.type == "AssignSubVariableOp" and assignment.index == 0
             ]
-            self.release = meeting.releases[assignment.index].dequeue()
+            self.release = shared.releases[assignment.index].dequeue()
             with tf.control_dependencies([*added, *statistics]):
-                self.released = meeting.releases[assignment.index].dequeue()
+                self.released = shared.releases[assignment.index].dequeue()
         self.parameter_count: int = network.count_params()
-        self.session = v1.Session(server.target, graph=meeting.graph, config=meeting.options)
+        self.session = v1.Session(server.target, graph=shared.graph, config=shared.options)
 
     def step(self, images: np.ndarray, labels: np.ndarray, batch_size: int, *, together: bool) -> float:
         """Make one step of synchronous SGD.
@@ -118,27 +118,27 @@ class Replica:
         return float(loss)
 
 
-class Held:
+class ServerPart:
     """The server's part of a model: the parameters, the optimizer that applies the sums, and the workers' releases.
 
     Args:
         server: TensorFlow's server in this process, which runs the session.
-        meeting: The graph to which it adds its part.
+        shared: The graph to which it adds its part.
     """
 
-    def __init__(self, server: tf.distribute.Server, meeting: Meeting) -> None:
-        self.meeting = meeting
-        with meeting.graph.as_default(), meeting.graph.container(meeting.container), tf.device(SERVER):
+    def __init__(self, server: tf.distribute.Server, shared: SharedGraph) -> None:
+        self.shared = shared
+        with shared.graph.as_default(), shared.graph.container(shared.container), tf.device(SERVER):
             self.rate, self.momentum = (v1.placeholder(tf.float32, ()) for _ in range(2))
-            self.release = [each.enqueue(True) for each in meeting.releases]
+            self.release = [each.enqueue(True) for each in shared.releases]
             optimizer = v1.train.MomentumOptimizer(self.rate, self.momentum)
-            workers = len(meeting.releases)
-            sums = [each.take_grad(workers) for each in meeting.sums]
-            descent = optimizer.apply_gradients(zip(sums, meeting.variables, strict=True))
+            workers = len(shared.releases)
+            sums = [each.take_grad(workers) for each in shared.sums]
+            descent = optimizer.apply_gradients(zip(sums, shared.variables, strict=True))
             with tf.control_dependencies([descent]):
-                self.descend = [each.enqueue(True) for each in meeting.releases]
-            self.begin = v1.variables_initializer([*meeting.network.weights, *optimizer.variables()])
-        self.session = v1.Session(server.target, graph=meeting.graph, config=meeting.options)
+                self.descend = [each.enqueue(True) for each in shared.releases]
+            self.begin = v1.variables_initializer([*shared.network.weights, *optimizer.variables()])
+        self.session = v1.Session(server.target, graph=shared.graph, config=shared.options)
 
     def start_again(self, seed: int) -> None:
         """Set the parameters to the seed's first weights, and reset velocities and running statistics.
@@ -146,8 +146,8 @@ class Held:
         Args:
             seed: Of the first weights.
         """
-        fresh = to_keras(initial(self.meeting.name, self.meeting.shape, seed))
-        variables = self.meeting.variables
+        fresh = to_keras(initial(self.shared.name, self.shared.shape, seed))
+        variables = self.shared.variables
         fed = {each.initializer.inputs[1]: array for each, array in zip(variables, fresh, strict=True)}
         self.session.run(self.begin, fed)
 
@@ -165,16 +165,16 @@ class Held:
 
     def parameters(self) -> list[np.ndarray]:
         """Fetch the current parameters, in the canonical order and axes (see `models.from_keras`)."""
-        return from_keras(self.session.run(self.meeting.variables))
+        return from_keras(self.session.run(self.shared.variables))
 
     def copied(self) -> tf.keras.Model:
         """Copy the network, with its current parameters and running statistics, out of the graph."""
-        network = build(self.meeting.name, self.meeting.shape)
-        network.set_weights(self.session.run(self.meeting.network.weights))
+        network = build(self.shared.name, self.shared.shape)
+        network.set_weights(self.session.run(self.shared.network.weights))
         return network
 
 
-def held(assignment: Assignment, models: Sequence[ModelShape]) -> Iterator[Key]:
+def models_that_fit(assignment: Assignment, models: Sequence[ModelShape]) -> Iterator[Key]:
     """Find the models whose server fits into memory: parameters, velocities, and the gradients of all workers.
 
     The server's host is as large as the workers'; so all members leave out the same models.
@@ -189,5 +189,8 @@ def held(assignment: Assignment, models: Sequence[ModelShape]) -> Iterator[Key]:
     for each in models:
         key = each.model, each.image_shape
         with suppress(MemoryError):
-            refuse((HELD + assignment.world_size) * parameter_bytes(*key), "the server's parameters take")
+            refuse(
+                (COPIES_ON_SERVER + assignment.world_size) * parameter_bytes(*key),
+                "the server's parameters take",
+            )
             yield key

@@ -7,7 +7,7 @@ from pathlib import Path
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-class Inhabitants:
+class HostProcesses:
     """The processes of one host.
 
     Args:
