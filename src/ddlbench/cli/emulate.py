@@ -90,6 +90,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="run the command in a container of Docker's on each host; the working directory is mounted",
     )
     parser.add_argument(
+        "--other-measurements",
+        choices=("wait", "refuse", "ignore"),
+        default="wait",
+        help="what to do while something else of ddlbench measures on this machine; default: wait",
+    )
+    parser.add_argument(
         "--output",
         type=Path,
         metavar="NAME",
@@ -112,7 +118,7 @@ def _emulate(arguments: argparse.Namespace) -> int:
     if arguments.output:
         result.check_writable(arguments.output)
     emulation = _asked(arguments)
-    with alone_on_this_machine("wait"):
+    with alone_on_this_machine(arguments.other_measurements):
         print(f"ddlbench: {announcement(emulation)}", file=sys.stderr, flush=True)
         os.environ.setdefault(SAFE_PATH, "1")
         started = datetime.now(UTC)

@@ -20,7 +20,14 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
 from ddlbench.network.netfilter import Forwarding, Rule
 from ddlbench.network.ports import Egress, Port, set_offload
-from ddlbench.network.sizes import LONGEST_TRAIN, burst_bytes, queue_bytes, sizing_link, train_bytes
+from ddlbench.network.sizes import (
+    LONGEST_BURST,
+    LONGEST_TRAIN,
+    burst_bytes,
+    queue_bytes,
+    sizing_link,
+    train_bytes,
+)
 from ddlbench.system.namespaces import entered
 
 _ROOT, _DELAY, _QUEUE = 0x10000, 0x100000, 0x200000
@@ -83,7 +90,7 @@ class Backend(AbstractContextManager["Backend"]):
 
     def _limit(self, egress: Egress, link: Link) -> None:
         sized = sizing_link(link, self.dilation)
-        longer = self._train(link) - train_bytes(sized)
+        longer = LONGEST_BURST - train_bytes(sized) if self.longest_trains else 0
         egress.netlink.tc(
             "replace",
             "tbf",

@@ -4,6 +4,8 @@ from ddlbench.network.link import Link
 
 BYTES_PER_MS = 125  # of one Mbit/s
 LONGEST_TRAIN = 65536
+LONGEST_SEGMENTS = 44  # of 1,448 bytes
+LONGEST_BURST = LONGEST_TRAIN + 66 * (LONGEST_SEGMENTS + 1)  # tbf counts all headers, and cuts what is longer
 FASTEST_MBIT = 2000  # the fastest link that is made without dilation; a faster one is always slowed down
 
 

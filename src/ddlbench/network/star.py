@@ -22,6 +22,7 @@ from ddlbench.network.link import Link
 from ddlbench.network.ports import Egress, Port
 from ddlbench.network.shaping import Backend, choose_backend
 from ddlbench.network.sites import Sites, directions, site_of
+from ddlbench.network.sizes import LONGEST_SEGMENTS
 from ddlbench.system.namespaces import entered, new_network_namespace, own_namespace
 
 _GATEWAY = "169.254.1.1"
@@ -119,6 +120,10 @@ class Star:
                 choose_backend(ports + self._join(routers), dilation)
             )
             self.backend.longest_trains = longest_trains
+            if longest_trains:
+                for namespace in self.namespaces:
+                    with entered(namespace):  # else TCP makes trains of a millisecond of the dilated rate
+                        Path("/proc/sys/net/ipv4/tcp_min_tso_segs").write_text(str(LONGEST_SEGMENTS))
             on_error.pop_all()
 
     def shape(self, link: Link | Sites | None) -> None:
