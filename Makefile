@@ -23,6 +23,7 @@ TEST_KEY := $(shell { pwd -P; cat pyproject.toml requirements-dev.lock; } | sha2
 run: environment
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
 	ddlbench housekeeping
+	ddlbench check
 	snakemake --cores $(CORES)
 	ddlbench summary
 

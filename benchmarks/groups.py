@@ -31,24 +31,26 @@ from ddlbench.launch.roles import members, worker_of
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host, Placement, place
 from ddlbench.network.star import Star
-from ddlbench.protocol.messages import FROM_MEMBER, Hello, ModelShape, TrainingPoint
+from ddlbench.protocol.messages import FROM_MEMBER, Hello, ModelShape, Shape, TrainingPoint
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.namespaces import enter
 from ddlbench.system.processes import die_with_parent
 
-DIGITS = (28, 28, 1)  # height, width, channels
+DIGITS: Shape = (28, 28, 1)  # height, width, channels
 TIMEOUTS = Timeouts(launch_s=120, prepare_s=120, step_s=120, heartbeat_s=60)
 _STOP_S = 120.0
 _ABORTED = "(SIGABRT)"
 
 
-def hosts_on(cores: Sequence[int], count: int = 2, dilation: float | str = "auto") -> Placement:
+def hosts_on(
+    cores: Sequence[int], count: int = 2, dilation: float | str = "auto", memory_gb: float = 2
+) -> Placement:
     """So many hosts of one vCPU each on `cores`."""
     memory = psutil.virtual_memory().available
     return place(
         count,
         vcpus=1,
-        memory_gb=2,
+        memory_gb=memory_gb,
         host_count=count,
         cores=list(cores),
         available_memory_bytes=memory,
@@ -89,14 +91,19 @@ def become(host: Host, namespace: int) -> Callable[[], None]:
 
 
 class Ours:
-    """Our worker group, its models made."""
+    """Our worker group, its models made for images of one shape, of one data set."""
 
-    def __init__(self, group: WorkerGroup, shares: CoreShares) -> None:
+    def __init__(
+        self, group: WorkerGroup, shares: CoreShares, images: str = "digits", shape: Shape = DIGITS
+    ) -> None:
         self.group, self.shares = group, shares
+        self.images, self.shape = images, shape
 
-    def take(self, model: str, batch_size: int) -> int:
+    def take(self, model: str, batch_size: int, momentum: float = 0.0) -> int:
         """Prepare a model and its batches; returns the number of its parameters."""
-        point = TrainingPoint(model, DIGITS, "digits", batch_size, learning_rate=0.01, momentum=0.0)
+        point = TrainingPoint(
+            model, self.shape, self.images, batch_size, learning_rate=0.01, momentum=momentum
+        )
         return self.group.prepare(point, seed=1)[0].parameter_count or 0
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[float]:
@@ -123,8 +130,10 @@ def ours(
     framework: str = "torch",
     strategy: str = "ring_allreduce",
     servers: int = 0,
+    images: str = "digits",
+    shape: Shape = DIGITS,
 ) -> Iterator[Ours]:
-    """Launch our worker group on the hosts of `star`, a worker on each; `dataset` is the file of digits.
+    """Launch our worker group on the hosts of `star`, a worker on each; `dataset` is the file of `images`.
 
     servers: how many of the hosts, the last ones, have a server and no worker; else it shares the last worker's.
     """
@@ -150,7 +159,7 @@ def ours(
             placement=placement,
             members=group_of_all,
             environments={},
-            datasets={"digits-28x28x1": dataset},
+            datasets={f"{images}-{'x'.join(map(str, shape))}": dataset},
             timeouts=TIMEOUTS,
             inherited=dict(os.environ),
             logs=folder,
@@ -168,8 +177,8 @@ def ours(
             ) as group,
             CoreShares(server, hosts, monotonic() + TIMEOUTS.launch_s) as shares,
         ):
-            group.connect([ModelShape(model, DIGITS) for model in models])
-            yield Ours(group, shares)
+            group.connect([ModelShape(model, shape) for model in models])
+            yield Ours(group, shares, images, shape)
 
 
 @dataclass(frozen=True)

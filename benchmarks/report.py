@@ -19,6 +19,7 @@ ORDER = (
         "environments",
         "images",
         "containers",
+        "memory",
         "slurm",
         "emulate",
         "prediction",

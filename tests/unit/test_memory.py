@@ -1,41 +1,115 @@
-"""Points that this machine's memory cannot hold are named before anything starts."""
+"""What memory training takes is predicted, and points that it cannot hold are named before anything starts."""
 
 from dataclasses import replace
 
 import pytest
 
 from ddlbench.cli.main import main
-from ddlbench.plan import load
-from ddlbench.runs import memory
-from ddlbench.runs.memory import least_bytes
+from ddlbench.doctor.judgement import verdict
+from ddlbench.launch.roles import BESIDES, WORKER
+from ddlbench.memory.footprint import FOOTPRINTS
+from ddlbench.memory.heap import Heap
+from ddlbench.memory.misfits import lacking_here, misfits, needed_bytes, too_large
+from ddlbench.network.hosts import GIB
+from ddlbench.plan import Plan, load
+from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.modules import MODULES
 from tests.support.repository import REPOSITORY
 
-PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
-POINT = next(
-    point
-    for run in PLAN.runs
-    for point in run.points
-    if point.model == "keras_sequential" and point.workers == 2
-)
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    """The default plan."""
+    return load(REPOSITORY / "config/config.yaml", REPOSITORY)
 
 
-def test_a_worker_needs_parameters_gradients_and_what_its_images_become():
-    small, large = (least_bytes(replace(POINT, batch_size=2 * images)) for images in (100, 200))
-    weights = 2 * large // 2 - 2 * (large - small)  # what does not grow with the images
-    assert large - small == pytest.approx(100 * (large - weights) / 200, rel=0.01)
-    assert least_bytes(replace(POINT, workers=1)) > least_bytes(POINT)
+@pytest.fixture(scope="module")
+def papers() -> Plan:
+    """The papers' full grids."""
+    return load(REPOSITORY / "config/paper.yaml", REPOSITORY)
+
+
+def with_memory(monkeypatch: pytest.MonkeyPatch, gigabytes: float) -> None:
+    """Let this machine have so much memory."""
+    monkeypatch.setattr(
+        "psutil.virtual_memory", lambda: type("Memory", (), {"available": int(gigabytes * GIB)})
+    )
+
+
+def test_a_heap_takes_the_smallest_hole_that_is_large_enough_and_joins_neighbours():
+    heap = Heap()
+    one, two, three, four, _ = (heap.new(size) for size in (100, 10, 50, 10, 10))
+    heap.drop(one, three)
+    assert heap.new(40).begin == three.begin
+    heap.drop(two)
+    assert heap.new(110).begin == 0
+    assert heap.highest == 180
+    heap.drop(four)
+    assert heap.new(30).begin == 180  # 10 left of the third and 10 of the fourth are not enough
+
+
+def test_what_is_free_below_the_top_is_used_again():
+    heap = Heap()
+    for _ in range(10):
+        heap.drop(heap.new(100))
+    assert (heap.highest, heap.top) == (100, 0)
+
+
+def test_a_block_that_is_held_twice_is_free_when_both_have_dropped_it():
+    heap = Heap()
+    block = heap.keep(heap.new(100))
+    heap.drop(block)
+    assert heap.new(100).begin == 100
+    heap.drop(block)
+    assert heap.new(100).begin == 0
+
+
+def test_every_worker_that_trains_has_a_footprint():
+    computes = [name for name in MODULES if name != "torch_collectives" and not name.endswith("_replay")]
+    trains = {(name, WORKER) for name in computes}
+    assert set(FOOTPRINTS) == trains | {(name, role) for name, roles in BESIDES.items() for role in roles}
+
+
+def test_a_step_needs_more_with_more_images_and_a_group_with_more_models(plan):
+    run = next(each for each in plan.runs if each.points[0].model == "keras_sequential")
+    point = replace(run.points[0], batch_size=1000 * run.workers)
+    of_thousand = needed_bytes(run, point)
+    of_two_thousand = needed_bytes(run, replace(point, batch_size=2000 * run.workers))
+    of_three_thousand = needed_bytes(run, replace(point, batch_size=3000 * run.workers))
+    assert of_three_thousand - of_two_thousand == pytest.approx(of_two_thousand - of_thousand, rel=0.02)
+    with_vgg = replace(run, points=(*run.points, replace(point, model="vgg16", image_shape=(32, 32, 3))))
+    assert needed_bytes(with_vgg, point) > of_thousand + parameter_bytes("vgg16", (32, 32, 3))
 
 
 def test_check_says_which_points_will_not_fit_and_why(capsys, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     assert main(["check", "config/config.yaml"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "will not fit" in line)
-    assert "anwar2021: 1 point will not fit: keras_sequential needs " in line
-    assert "64000 images, and a host has " in line
+    assert "anwar2021: 1 point will not fit: torch needs about " in line
+    assert "64000 images a worker), and the host has " in line
 
 
-def test_the_point_with_the_largest_batch_is_all_that_does_not_fit_into_a_host_of_its_study(monkeypatch):
-    plenty = type("Memory", (), {"available": 1 << 42})
-    monkeypatch.setattr("psutil.virtual_memory", lambda: plenty)
-    (line,) = memory.too_large(PLAN)
-    assert line.endswith("a host has 8 GB (the study's host)")
+def test_the_point_with_the_largest_batch_is_all_that_does_not_fit_into_a_host_of_its_study(
+    plan, monkeypatch
+):
+    with_memory(monkeypatch, 1 << 20)
+    (line,) = too_large(plan)
+    assert line.endswith("the host has 8 GB (as the study's)")
+
+
+def test_a_machine_with_enough_memory_can_run_every_point_of_the_papers_grids(papers, monkeypatch):
+    with_memory(monkeypatch, 1 << 20)
+    assert list(misfits(papers)) == []
+
+
+def test_on_a_small_machine_check_and_doctor_name_what_its_memory_cannot_hold(papers, monkeypatch):
+    with_memory(monkeypatch, 24)
+    assert any(line.startswith("wang2019: ") and "resnet50" in line for line in too_large(papers))
+    judged = verdict(papers, "wang2019_fig4", [], lacking_here(papers))
+    assert any(reason.startswith("memory: ") for reason in judged.lacks)
+    assert verdict(papers, "zhao2016_fig5", [], lacking_here(papers)).is_whole
+
+
+def test_what_the_study_could_not_hold_either_is_no_lack_of_this_machine(plan, monkeypatch):
+    with_memory(monkeypatch, 1 << 20)
+    assert lacking_here(plan) == {}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 DEFAULT_CONFIG = Path("config/config.yaml")
+NOT_FIT = " not fit: "  # in lines of `ddlbench check` about memory, which `summary` repeats
 
 
 def existing_file(text: str) -> Path:

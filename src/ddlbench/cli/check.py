@@ -27,8 +27,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from ddlbench.memory.misfits import too_large
     from ddlbench.plan import load
-    from ddlbench.runs.memory import too_large
 
     plan = load(arguments.config, Path.cwd())
     points = {point for run in plan.runs for point in run.points}

@@ -50,6 +50,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from ddlbench.doctor.judgement import verdict
     from ddlbench.doctor.questions import questions
     from ddlbench.doctor.screen import screen
+    from ddlbench.memory.misfits import lacking_here
     from ddlbench.plan import load
     from ddlbench.plan.config_files import configuration
 
@@ -66,7 +67,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
     found = findings(
         questions(plan.settings, root, patience_s=_SHARE_OF_A_PROGRAM * patience_s), patience_s=patience_s
     )
-    verdicts = [verdict(plan, name, found) for name in arguments.figures or plan.figures]
+    unfit = lacking_here(plan)
+    verdicts = [verdict(plan, name, found, unfit) for name in arguments.figures or plan.figures]
     wanted = arguments.figures or plan.default_figures
     if arguments.json:
         content = {

@@ -4,6 +4,7 @@ import argparse
 import csv
 import os
 import shutil
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from ddlbench.cli.arguments import DEFAULT_CONFIG, counted
+from ddlbench.cli.arguments import DEFAULT_CONFIG, NOT_FIT, counted
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.files import read_regular
 
@@ -45,7 +46,7 @@ def _summary(arguments: argparse.Namespace) -> int:
         if headline := _headline(_read_csv(results / "figures" / f"{name}.csv"), figures[name]):
             print(textwrap.fill(headline, 110, initial_indent="      ", subsequent_indent="        "))
     rows = [row for name in drawn for row in _read_csv(results / "tables" / f"{name}.csv")]
-    print("\n".join((*_gaps(rows), *_unresolved(rows))))
+    print("\n".join((*_gaps(rows), *_unresolved(rows), *_unfit(arguments.config))))
     default = config.get("default_figures") or []
     print("\n".join(_next_commands(arguments.config, results, figures, drawn, default)))
     return 0
@@ -111,6 +112,15 @@ def _gaps(rows: Iterable[Row]) -> Iterator[str]:
         yield "\nNot measured here:"
     for (study, status, why), points in gaps.items():
         yield f"  {study}: {counted(len(points), 'point')} {status}: {why}"
+
+
+def _unfit(config: Path) -> Iterator[str]:
+    """Say which points are predicted not to fit into memory, as `ddlbench check` finds in another process."""
+    command = [sys.executable, "-m", "ddlbench.cli", "check", str(config)]
+    lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    if found := [line for line in lines if NOT_FIT in line]:
+        yield "\nPredicted not to fit into memory:"
+        yield from found
 
 
 def _next_commands(

@@ -1,5 +1,6 @@
 """Made-up images of any shape, for timing: ten classes that can be learnt, from a seed."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,9 +37,8 @@ def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[A
         )
     random = np.random.Generator(np.random.PCG64(seed))
     patterns = _patterns(random, shape)
-    train = max(MIN_IMAGES, min(TRAIN_IMAGES, MAX_BYTES // int(np.prod(shape))))
     arrays: Arrays = {}
-    for part, count in (("train", train), ("test", max(MIN_IMAGES, train * TEST_IMAGES // TRAIN_IMAGES))):
+    for part, count in zip(("train", "test"), image_counts(math.prod(shape)), strict=True):
         labels = random.permutation(np.arange(count) % CLASSES)
         images = np.empty((count, *shape), dtype=np.uint8)
         for image, label in zip(
@@ -48,6 +48,19 @@ def read(settings: Mapping[str, str | None], shape: Shape, seed: int) -> tuple[A
             image[...] = np.clip(np.rint(noisy), 0, 255)
         arrays[f"{part}_images"], arrays[f"{part}_labels"] = images, labels.astype(np.uint8)
     return arrays, {"source": f"made up from seed {seed}", "known": True, "files": {}}
+
+
+def image_counts(numbers: int) -> tuple[int, int]:
+    """Count the images for training and for the test.
+
+    Args:
+        numbers: of an image: height x width x channels.
+
+    Returns:
+        Both counts.
+    """
+    train = max(MIN_IMAGES, min(TRAIN_IMAGES, MAX_BYTES // numbers))
+    return train, max(MIN_IMAGES, train * TEST_IMAGES // TRAIN_IMAGES)
 
 
 def _patterns(random: np.random.Generator, shape: Shape) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -10,6 +10,8 @@ from ddlbench.plan import Plan, Point
 from ddlbench.plan.catalogue import BETWEEN_MACHINES, MEASURABLE
 from ddlbench.plan.study import Figure
 
+Unfit = Mapping[tuple[str, Point], str]  # run and point -> why it does not fit into memory
+NOTHING: Unfit = {}
 PROBING = "torch"  # its environment counts models, and probes collectives and runtimes
 
 
@@ -67,19 +69,20 @@ def needs(point: Point) -> frozenset[Key]:
     return frozenset(found | ({("framework", point.environment)} if point.runtime == "bare" else set()))
 
 
-def parts(plan: Plan, figure: Figure) -> Iterator[Part]:
+def parts(plan: Plan, figure: Figure, unfit: Unfit = NOTHING) -> Iterator[Part]:
     """List all parts of a figure: points of its grids, trainings with faults, probes, runtimes, or counted models.
 
     Args:
         plan: of the configuration.
         figure: of the plan.
+        unfit: points that do not fit into memory.
 
     Yields:
         Each part. All counted models are one part.
     """
     for run in plan.runs_of(figure.name):
         for point in filter(figure.shows, run.points):
-            yield Part(needs(point), plan.status(point).reason)
+            yield Part(needs(point), plan.status(point).reason or unfit.get((run.id, point)))
     for fault in figure.faults:
         yield Part(needs(fault.point), plan.status(fault.point).reason)
     for probe in figure.probes:
@@ -93,13 +96,14 @@ def parts(plan: Plan, figure: Figure) -> Iterator[Part]:
         yield Part(frozenset({("framework", PROBING)}))
 
 
-def verdict(plan: Plan, name: str, findings: Iterable[Finding]) -> Verdict:
+def verdict(plan: Plan, name: str, findings: Iterable[Finding], unfit: Unfit = NOTHING) -> Verdict:
     """Judge how much of a figure can be made.
 
     Args:
         plan: of the configuration.
         name: of the figure.
         findings: about this machine; a thing without a finding counts as being here.
+        unfit: points that do not fit into memory.
 
     Returns:
         The numbers of parts, and the reasons for gaps.
@@ -110,7 +114,7 @@ def verdict(plan: Plan, name: str, findings: Iterable[Finding]) -> Verdict:
     by_key = {each.key: each for each in findings}
     if name not in plan.figures:
         raise ConfigError(f"there is no figure {name!r}{nearest(name, plan.figures)}")
-    all_parts = list(parts(plan, plan.figures[name]))
+    all_parts = list(parts(plan, plan.figures[name], unfit))
     lacks: Counter[str] = Counter()
     possible = 0
     for part in all_parts:

@@ -1,0 +1,1 @@
+"""How much memory a point needs, and which points a host cannot hold."""

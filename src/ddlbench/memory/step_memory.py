@@ -1,0 +1,230 @@
+"""What a training step asks of the heap: a walk through the layers, forward and back, in the order of a framework.
+
+What frameworks do differently is in `Habits`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ddlbench.memory.heap import Block, Heap
+from ddlbench.workers.common.layers import (
+    AdaptiveAveragePool,
+    BatchNorm,
+    Conv,
+    Dense,
+    Dropout,
+    Flatten,
+    Layer,
+    Layers,
+    MaxPool,
+    ReLU,
+    Residual,
+    Shape,
+)
+from ddlbench.workers.common.memory import outputs
+
+FLOAT_BYTES = 4
+_BLOCK = 16  # channels that oneDNN computes together; it fills up the last ones
+_COLOURS = 3  # images with so few channels are read as they are
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How a framework uses memory.
+
+    Attributes:
+        pool_index_bytes: what a max pooling keeps for each output, to know which input was the largest.
+        keeps_pooled: the backward pass of a max pooling reads its output.
+        reorders: convolutions copy what they read and write into oneDNN's order, and back.
+        pads: an image is copied with its margin before a convolution that has one and a stride.
+        rectifies_in_place: a rectifier writes over what it reads, forward and back, where nobody else needs that.
+    """
+
+    pool_index_bytes: int = 0
+    keeps_pooled: bool = False
+    reorders: bool = False
+    pads: bool = False
+    rectifies_in_place: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """A layer that was computed: what its backward pass reads, and for a residual what its branches did."""
+
+    layer: Layer
+    saved: Sequence[Block]
+    taken: Shape
+    made: Shape
+    body: Sequence["Done"] = ()
+    shortcut: Sequence["Done"] = ()
+
+
+class Step:
+    """The training step of a model on a heap.
+
+    Args:
+        heap: of the process.
+        habits: of its framework.
+        images: of the batch.
+    """
+
+    def __init__(self, heap: Heap, habits: Habits, images: int) -> None:
+        self.heap, self.habits, self.images = heap, habits, images
+        self.gradients: list[Block] = []
+
+    def run(self, layers: Layers, shape: Shape) -> None:
+        """Make a step; gradients of parameters stay in `gradients`.
+
+        Args:
+            layers: of the model.
+            shape: of its images, (height, width, channels).
+        """
+        outputs, logits, done = self.forward(layers, self.heap.new(self.bytes(shape)), shape)
+        probabilities, gradient = (self.heap.new(self.bytes(logits)) for _ in range(2))
+        self.heap.drop(outputs)
+        self.heap.drop(probabilities, self.backward(done, gradient))
+
+    def bytes(self, shape: Shape) -> int:
+        """Find the size of an array that has such a shape for each image of the batch.
+
+        Args:
+            shape: for one image, (height, width, channels).
+
+        Returns:
+            Bytes, with float32 numbers.
+        """
+        return FLOAT_BYTES * self.images * math.prod(shape)
+
+    def forward(self, layers: Layers, block: Block, shape: Shape) -> tuple[Block, Shape, list[Done]]:
+        """Compute layers.
+
+        Args:
+            layers: of a model, or of a branch.
+            block: what enters; it is dropped once it was read.
+            shape: of what enters, for one image.
+
+        Returns:
+            What leaves, its shape, and what was done.
+        """
+        done: list[Done] = []
+        for layer in layers:
+            if isinstance(layer, Residual):
+                body, made, of_body = self.forward(layer.body, self.heap.keep(block), shape)
+                shortcut, _, of_shortcut = self.forward(layer.shortcut, self.heap.keep(block), shape)
+                result = self.heap.new(self.bytes(made))
+                self.heap.drop(body, shortcut, block)
+                done.append(Done(layer, (), shape, made, of_body, of_shortcut))
+                block, shape = result, made
+            elif isinstance(layer, Flatten | Dropout):
+                *_, shape = [shape, *outputs((layer,), shape)]
+            else:
+                *_, made = [shape, *outputs((layer,), shape)]
+                result, saved = self.compute(layer, block, shape, made)
+                done.append(Done(layer, saved, shape, made))
+                self.heap.drop(block)
+                block, shape = result, made
+        return block, shape, done
+
+    def compute(self, layer: Layer, block: Block, taken: Shape, made: Shape) -> tuple[Block, list[Block]]:
+        """Compute one layer.
+
+        Args:
+            layer: no residual.
+            block: what it reads.
+            taken: its shape, for one image.
+            made: the shape of the output.
+
+        Returns:
+            The output, and what the backward pass will read.
+        """
+        heap, habits = self.heap, self.habits
+        if isinstance(layer, ReLU):
+            in_place = habits.rectifies_in_place and block.holders == 1
+            result = heap.keep(block) if in_place else heap.new(self.bytes(made))
+            return result, [heap.keep(result)]
+        if isinstance(layer, Conv):
+            read = heap.keep(block)
+            if habits.pads and layer.padding and layer.stride > 1:
+                heap.drop(read)
+                read = heap.new(
+                    self.bytes((taken[0] + 2 * layer.padding, taken[1] + 2 * layer.padding, taken[2]))
+                )
+            result = heap.new(self.bytes(made))
+            self.reorder(taken, made)
+            return result, [read]
+        result = heap.new(self.bytes(made))
+        if isinstance(layer, MaxPool):
+            index = heap.new(habits.pool_index_bytes * self.bytes(made) // FLOAT_BYTES)
+            pooled = [heap.keep(result)] if habits.keeps_pooled else []
+            return result, [heap.keep(block), index, *pooled]
+        return result, [heap.keep(block)]
+
+    def backward(self, done: Sequence[Done], gradient: Block, *, is_first: bool = True) -> Block:
+        """Go back through what was done.
+
+        Args:
+            done: by `forward`.
+            gradient: of what left; it is dropped once it was read.
+            is_first: nobody needs the gradient of what entered, which is the images.
+
+        Returns:
+            The gradient of what entered.
+        """
+        heap = self.heap
+        for place, each in reversed(list(enumerate(done))):
+            if isinstance(each.layer, Residual):
+                heap.keep(gradient)
+                of_shortcut = self.backward(each.shortcut, gradient, is_first=False)
+                of_body = self.backward(each.body, gradient, is_first=False)
+                gradient = of_shortcut if each.shortcut else heap.new(self.bytes(each.taken))
+                heap.drop(of_body, *(() if each.shortcut else (of_shortcut,)))
+            else:
+                gradient = self.differentiate(each, gradient, is_asked=place > 0 or not is_first)
+        return gradient
+
+    def differentiate(self, done: Done, gradient: Block, *, is_asked: bool) -> Block:
+        """Go back through one layer.
+
+        Args:
+            done: the layer.
+            gradient: of its output.
+            is_asked: whether the gradient of its input is needed.
+
+        Returns:
+            The gradient of its input; a block of no size where it is not needed.
+        """
+        heap = self.heap
+        if isinstance(done.layer, ReLU) and self.habits.rectifies_in_place and gradient.holders == 1:
+            heap.drop(*done.saved)
+            return gradient
+        result = heap.new(self.bytes(done.taken) if is_asked else 0)
+        match done.layer:
+            case Conv(inputs, outputs, kernel, bias=bias):
+                if is_asked:
+                    self.reorder(done.taken, done.made)
+                self.gradients.append(heap.new(FLOAT_BYTES * (inputs * outputs * kernel**2 + outputs * bias)))
+                self.reorder(done.taken, done.made)
+            case Dense(inputs, outputs):
+                self.gradients.append(heap.new(FLOAT_BYTES * (inputs + 1) * outputs))
+            case BatchNorm(channels):
+                self.gradients.append(heap.new(FLOAT_BYTES * 2 * channels))
+            case MaxPool() | AdaptiveAveragePool():
+                pass
+        heap.drop(gradient, *done.saved)
+        return result
+
+    def reorder(self, taken: Shape, made: Shape) -> None:
+        """Allocate what a convolution copies, and free it.
+
+        Args:
+            taken: the shape of what it reads, for one image.
+            made: the shape of its output.
+        """
+        if self.habits.reorders:
+            copied = [shape for shape in (taken, made) if shape[2] > _COLOURS]
+            self.heap.drop(*[self.heap.new(self.bytes(_blocked(shape))) for shape in copied])
+
+
+def _blocked(shape: Shape) -> Shape:
+    return shape[0], shape[1], -(-shape[2] // _BLOCK) * _BLOCK
