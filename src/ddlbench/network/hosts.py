@@ -11,6 +11,7 @@ NETWORK = "10.66.0.0/16"  # of all emulated hosts
 # The hosts' share of the available memory; the operating system and the driver's processes need the rest.
 MEMORY_SHARE = 0.9
 MOST_HOSTS_ON_A_CORE = 64
+_LIMIT_BY_USE = 3  # the kernel counts what a replayed worker has allocated, and most of that is never touched
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ def place_waiting(count: int, *, cores: list[int], available_memory_bytes: int, 
     Returns:
         The hosts with their addresses, cores and memory, and the time dilation.
     """
-    affordable = int(available_memory_bytes * MEMORY_SHARE / count)
-    hosts = tuple(Host(f"h{i}", f"10.66.0.{i}", tuple(cores), 1, affordable) for i in range(1, count + 1))
+    limit = int(_LIMIT_BY_USE * available_memory_bytes * MEMORY_SHARE / count)
+    hosts = tuple(Host(f"h{i}", f"10.66.0.{i}", tuple(cores), 1, limit) for i in range(1, count + 1))
     return Placement(hosts, dilation, memory_reduced=True, waits=True)
 
 
