@@ -78,9 +78,11 @@ def main(arguments: Sequence[str]) -> None:
     for each in found:
         each["predicted"] = predicted(each)
         each["ratio"] = each["predicted"] / each["resident"]
+    trained = [each for each in found if each["trained"]]  # what took no step has not shown what a step needs
     rows = [
-        _row(system, [each for each in found if (each["framework"], each["strategy"]) == system])
+        _row(system, processes)
         for system in systems
+        if (processes := [each for each in trained if (each["framework"], each["strategy"]) == system])
     ]
     save("memory", rows, {"processes": found, "asked": vars(asked)})
 
@@ -153,6 +155,7 @@ def inside(job: dict[str, Any]) -> list[dict[str, Any]]:
                     "model": model,
                     "shape": shape,
                     "images": images,
+                    "trained": fits,
                     "role": member.role,
                     "phases": [phase["VmHWM"][rank] for phase in phases],
                     "resident": phases[-1]["VmHWM"][rank],
