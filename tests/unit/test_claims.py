@@ -7,6 +7,8 @@ import pytest
 
 from ddlbench.claims.claim import read_claims
 from ddlbench.claims.judge import judge
+from ddlbench.claims.report import judge_files, verdicts
+from ddlbench.claims.screen import by_claim, overview
 from ddlbench.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +93,27 @@ def test_the_least_is_less_than_each_other_one(tmp_path, times, verdict):
     assert judge(claim(tmp_path, LEAST), table(*times)).verdict == verdict
 
 
+def test_a_replayed_device_judges_only_a_claim_that_allows_it(tmp_path):
+    tables = table(10, 5, compute="replay", replay="v100")
+    assert judge(claim(tmp_path), tables).reason == "the claim is about cpu, measured was replayed"
+    found = judge(claim(tmp_path, f"{TEXT}  replayed: true\n"), tables)
+    assert found.verdict == "replicated"
+    assert found.setup == "emulated, torch, ring_allreduce, v100"
+
+
+@pytest.mark.parametrize("test", ["order", "least"])
+def test_of_an_order_our_value_is_the_ratio_where_it_is_least_clear(tmp_path, test):
+    found = judge(claim(tmp_path, LEAST.replace("least", test)), table(10.1, 30, 10))
+    assert found.verdict == "undecided"
+    assert found.ours == pytest.approx(1.01)
+    assert found.low < 1 < found.high
+
+
+def test_nothing_measured_is_less_than_zero(tmp_path):
+    text = TEXT.replace("ratio", "order").replace("  paper: 0.5\n  tolerance_percent: 10\n", "")
+    assert judge(claim(tmp_path, text), table(5, 0.0)).verdict == "replicated"
+
+
 def test_what_does_not_fit_into_memory_is_not_the_least(tmp_path):
     tables = table(10, 12, 4)
     tables["a_fig1"].loc[0, "status"] = "does_not_fit"
@@ -121,6 +144,7 @@ def test_an_undecided_claim_names_the_points_to_measure(tmp_path):
     [
         ("test: ratio", "test: ratoi", "test is 'ratoi', expected one of ratio, order, least, value, fails"),
         ("quantity:", "quantty:", "did you mean 'quantity'"),
+        ("devices: cpu", "devices: cpu\n  replayed: v100", "replayed is 'v100', expected true or false"),
         ("paper: 0.5", "paper: half", "paper is 'half', expected a number above 0"),
         (", {rate: 1}", "", "has 1 settings, expected 2 for test ratio"),
     ],
@@ -128,6 +152,19 @@ def test_an_undecided_claim_names_the_points_to_measure(tmp_path):
 def test_a_wrong_claim_is_refused_with_its_name_and_key(tmp_path, old, new, message):
     with pytest.raises(ConfigError, match=rf"a.yaml: faster: .*{message}"):
         claim(tmp_path, TEXT.replace(old, new))
+
+
+def test_all_verdicts_are_counted_and_each_is_shown_with_its_reason(tmp_path):
+    file, measured = tmp_path / "a.yaml", tmp_path / "a_fig1.csv"
+    file.write_text(TEXT + LEAST.replace("faster:", "least:").replace("a_fig1", "b_fig1").lstrip("\n"))
+    table(10, 5)["a_fig1"].to_csv(measured)
+    found = verdicts([file], [measured])
+    assert next(overview(found)).endswith(": 1 replicated, 0 contradicted, 0 undecided, 1 not reached")
+    shown = "\n".join(by_claim(found))
+    assert "ours 0.5 [0.49, 0.51]: 0.5 +- 10 % asked" in shown
+    assert "not measured; to measure it:  snakemake --cores 4 b_fig1" in shown
+    judge_files([file], [measured], tmp_path / "claims.csv", tmp_path / "claims.md")
+    assert list(pd.read_csv(tmp_path / "claims.csv")["verdict"]) == ["replicated", "not reached"]
 
 
 def test_every_study_has_claims_and_there_are_at_least_forty():

@@ -113,6 +113,22 @@ def test_the_summary_shows_figures_numbers_gaps_and_what_comes_next(figure, caps
         assert text in output
 
 
+def test_the_summary_ends_with_the_papers_claims(figure, capsys, tmp_path):
+    (tmp_path / "config/claims").mkdir()
+    (tmp_path / "config/claims/zhao2016.yaml").write_text(
+        """
+        slower: {says: It takes a minute., place: text, figure: zhao2016_fig5, quantity: training_time_s, test: value,
+                 settings: [{model: mlp}], devices: cpu, paper: 60, tolerance_percent: 50}
+        """
+    )
+    assert main(["summary"]) == 0
+    assert "\n1 claim of the papers: " in capsys.readouterr().out
+    assert main(["claims", "zhao2016"]) == 0
+    assert "It takes a minute." in capsys.readouterr().out
+    assert main(["claims", "zhao2061"]) == 2
+    assert "did you mean 'zhao2016'" in capsys.readouterr().err
+
+
 def test_the_summary_of_nothing_says_so(figure, capsys, tmp_path):
     config = tmp_path / "config/config.yaml"
     config.write_text(config.read_text().replace("results: results", "results: elsewhere"))

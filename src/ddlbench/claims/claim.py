@@ -15,7 +15,7 @@ SETTINGS = {
     "value": "1",
     "fails": "1",
 }  # how many a test needs
-ANY = "any"
+ANY, REPLAYED = "any", "replayed"
 DEVICES = ("cpu", "gpu", ANY)
 Setting = Mapping[str, Any]
 
@@ -27,6 +27,9 @@ class Claim:
     `ratio`: the first setting's quantity by the second's is the paper's value. `order`: the quantity rises from setting
     to setting. `least`: it is less in the first setting than in each other one. `value`: the only setting's quantity is
     the paper's value. `fails`: the only setting does not fit into a host's memory.
+
+    `devices` are those of the paper. Devices that are only replayed judge a claim if it says `replayed: true`: what it
+    is about must not follow from the times that are replayed.
     """
 
     name: str
@@ -40,6 +43,13 @@ class Claim:
     where: Setting = field(default_factory=dict)
     paper: float | None = None
     tolerance_percent: float | None = None
+    replayed: bool = False
+
+    @property
+    def judged_on(self) -> tuple[str, ...]:
+        """The devices whose measurements judge it."""
+        devices = ("cpu", "gpu") if self.devices == ANY else (self.devices,)
+        return (*devices, REPLAYED) if self.replayed else devices
 
 
 def read_claims(path: Path, root: Path) -> list[Claim]:
@@ -82,6 +92,8 @@ def _claim(at: str, name: str, entry: Any) -> Claim:
     settings = entry["settings"]
     if not isinstance(settings, list) or not all(isinstance(each, dict) for each in settings):
         raise ConfigError(f"{at}: settings is {settings!r}, expected a list of columns with their values")
+    if not isinstance(entry.get("replayed", False), bool):
+        raise ConfigError(f"{at}: replayed is {entry['replayed']!r}, expected true or false")
     if not isinstance(entry.get("where", {}), dict):
         raise ConfigError(f"{at}: where is {entry['where']!r}, expected columns with their values")
     _check_numbers(at, entry)

@@ -1,5 +1,6 @@
 """Judging a claim by the table of its figure."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -7,28 +8,44 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ddlbench.claims.claim import ANY, Claim, Setting
+from ddlbench.claims.claim import REPLAYED, Claim, Setting
 from ddlbench.figures.rows import matching
 
 REPLICATED, CONTRADICTED, UNDECIDED, NOT_REACHED = "replicated", "contradicted", "undecided", "not reached"
 DOES_NOT_FIT = "does_not_fit"
-SETUP = ("fabric", "framework", "strategy")
+REPLAY = "replay"  # in a table, compute that takes the time of a device that is not there
+SETUP = (
+    "fabric",
+    "framework",
+    "strategy",
+    "replay",
+)  # of a table's row; without a device that is replayed, no fourth
 VERDICTS = (REPLICATED, CONTRADICTED, UNDECIDED, NOT_REACHED)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, the reason for it, and our value with its interval where there is one."""
+    """A verdict, the reason for it, and our value with its interval where there is one.
+
+    Attributes:
+        verdict: one of VERDICTS.
+        reason: why.
+        ours: the quantity, or the ratio that the claim is about. Of an order, the quantity of a setting by that of the
+            one before it, where that is least clear; above 1 is as claimed.
+        low: lower bound of it.
+        high: its upper bound.
+        setup: emulated or a real fabric, what trained, and the device that was replayed; papers may have used another
+            framework.
+        waited_percent: the longest that workers waited for a core, of their time; times may be too long.
+    """
 
     verdict: str
     reason: str
     ours: float | None = None
     low: float | None = None
     high: float | None = None
-    setup: str = ""  # emulated or a real fabric, and what trained; papers may have used another framework
-    waited_percent: float | None = (
-        None  # the longest that workers waited for a core, of their time; times may be too long
-    )
+    setup: str = ""
+    waited_percent: float | None = None
 
 
 class _Measured(NamedTuple):
@@ -54,9 +71,7 @@ def judge(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Judgement:
         repetitions for an interval; not reached, if it was not measured on the claim's devices.
     """
     if claim.figure not in tables:
-        return Judgement(
-            NOT_REACHED, f"{claim.figure} is not among the default figures of this configuration"
-        )
+        return Judgement(NOT_REACHED, f"not measured; to measure it:  snakemake --cores 4 {claim.figure}")
     try:
         rows = [_row(claim, setting, tables[claim.figure]) for setting in claim.settings]
         if claim.test == "fails":
@@ -108,7 +123,11 @@ def _failure(row: Mapping[str, Any]) -> Judgement:
 
 
 def _setup(rows: Sequence[Mapping[str, Any]]) -> str:
-    return " and ".join(sorted({", ".join(str(row[key]) for key in SETUP) for row in rows}))
+    """What trained over what; of several rows each once."""
+    named = [{key: row.get(key) for key in SETUP} for row in rows]
+    return " and ".join(
+        sorted({", ".join(str(value) for value in each.values() if not pd.isna(value)) for each in named})
+    )
 
 
 def _check_measured(row: Mapping[str, Any], quantity: str) -> None:
@@ -125,18 +144,33 @@ def _row(claim: Claim, setting: Setting, table: pd.DataFrame) -> dict[str, Any]:
     rows = matching(table, asked)
     if rows.empty:
         raise _NotReached(f"not measured: {words}")
-    on_devices = rows if claim.devices == ANY else rows[rows["devices"] == claim.devices]
+    devices = _devices(rows)
+    on_devices = rows[devices.isin(claim.judged_on)]
     if on_devices.empty:
-        found = " and ".join(sorted(set(rows["devices"].astype(str))))
+        found = " and ".join(sorted(set(devices)))
         raise _NotReached(f"the claim is about {claim.devices}, measured was {found}")
     if len(on_devices) > 1:
         raise _NotReached(f"{len(on_devices)} points are measured with {words}; the claim must choose one")
     return {str(column): value for column, value in on_devices.iloc[0].items()}
 
 
+def _devices(rows: pd.DataFrame) -> "pd.Series[str]":
+    """What computed each row; devices that are not there are `replayed`, whatever took their time."""
+    devices = rows["devices"].astype(str)
+    return devices.mask(rows["compute"] == REPLAY, REPLAYED) if "compute" in rows else devices
+
+
 def _ratio(first: _Measured, second: _Measured) -> _Measured:
     """The widest interval that those of both allow."""
-    return _Measured(first.value / second.value, first.low / second.high, first.high / second.low)
+    return _Measured(
+        _divided(first.value, second.value),
+        _divided(first.low, second.high),
+        _divided(first.high, second.low),
+    )
+
+
+def _divided(value: float, by: float) -> float:
+    return value / by if by else math.inf
 
 
 def _within(ours: _Measured, low: float, high: float) -> str:
@@ -147,17 +181,17 @@ def _within(ours: _Measured, low: float, high: float) -> str:
 
 def _compared(pairs: Sequence[tuple[tuple[_Measured, str], tuple[_Measured, str]]]) -> Judgement:
     """Judge whether the first of each pair has less; one wrong pair contradicts that."""
-    for (first, name), (second, other) in pairs:
-        if first.low > second.high:
-            return Judgement(
-                CONTRADICTED, f"{name} has {first.value:.3g}, more than {second.value:.3g} of {other}"
-            )
-    if unclear := [
-        f"{name} and {other}" for (first, name), (second, other) in pairs if first.high >= second.low
-    ]:
-        return Judgement(UNDECIDED, f"intervals overlap: measure {'; '.join(unclear)} more often")
+    ratios = [_ratio(second, first) for (first, _), (second, _) in pairs]
+    for ratio, ((first, name), (second, other)) in zip(ratios, pairs, strict=True):
+        if ratio.high < 1:
+            reason = f"{name} has {first.value:.3g}, more than {second.value:.3g} of {other}"
+            return Judgement(CONTRADICTED, reason, *ratio)
+    if unclear := [number for number, ratio in enumerate(ratios) if ratio.low <= 1]:
+        names = [f"{pairs[number][0][1]} and {pairs[number][1][1]}" for number in unclear]
+        least = min((ratios[number] for number in unclear), key=lambda ratio: ratio.value)
+        return Judgement(UNDECIDED, f"intervals overlap: measure {'; '.join(names)} more often", *least)
     less = "; ".join(
-        f"{first.value:.3g} < {second.value:.3g} ({100 * (second.value / first.value - 1):.0f} % more)"
-        for (first, _), (second, _) in pairs
+        f"{first.value:.3g} < {second.value:.3g} ({100 * (ratio.value - 1):.0f} % more)"
+        for ratio, ((first, _), (second, _)) in zip(ratios, pairs, strict=True)
     )
-    return Judgement(REPLICATED, less)
+    return Judgement(REPLICATED, less, *min(ratios, key=lambda ratio: ratio.value))

@@ -1,8 +1,9 @@
 """The verdicts as a table and as a page."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -10,7 +11,13 @@ from ddlbench.claims.claim import read_claims
 from ddlbench.claims.judge import VERDICTS, judge
 from ddlbench.files import write_atomically
 
+Row = Mapping[Hashable, Any]
+
 DIGITS = "%.6g"
+COLUMNS = [
+    *("study", "claim", "verdict", "reason", "ours", "low", "high", "setup", "waited_percent"),
+    *("paper", "tolerance_percent", "quantity", "devices", "figure", "place", "says"),
+]
 
 
 def judge_files(claims: Sequence[Path], tables: Sequence[Path], csv: Path, page: Path) -> None:
@@ -26,10 +33,31 @@ def judge_files(claims: Sequence[Path], tables: Sequence[Path], csv: Path, page:
         ConfigError: a claim is written wrong.
         DdlbenchError: the disk is full.
     """
-    measured = {table.stem: pd.read_csv(table) for table in tables}
+    found = verdicts(claims, tables)
+    write_atomically(csv, found.to_csv(index=False, lineterminator="\n", float_format=DIGITS))
+    write_atomically(page, _page(found))
+
+
+def verdicts(claims: Iterable[Path], tables: Iterable[Path]) -> pd.DataFrame:
+    """Judge all claims of files.
+
+    Args:
+        claims: the studies' files.
+        tables: of figures, each named as its figure.
+
+    Returns:
+        One row for each claim: study, claim (its name), what `Judgement` has, and of what the claim says paper,
+        tolerance_percent, quantity, devices, figure, place and says.
+
+    Raises:
+        ConfigError: a claim is written wrong.
+    """
+    named = [(file.stem, claim) for file in claims for claim in read_claims(file, Path.cwd())]
+    figures = {claim.figure for _, claim in named}
+    measured = {table.stem: pd.read_csv(table) for table in tables if table.stem in figures}
     rows = [
         {
-            "study": file.stem,
+            "study": study,
             "claim": claim.name,
             **asdict(judge(claim, measured)),
             "paper": claim.paper,
@@ -40,26 +68,59 @@ def judge_files(claims: Sequence[Path], tables: Sequence[Path], csv: Path, page:
             "place": claim.place,
             "says": claim.says,
         }
-        for file in claims
-        for claim in read_claims(file, Path.cwd())
+        for study, claim in named
     ]
-    verdicts = pd.DataFrame(rows)
-    write_atomically(csv, verdicts.to_csv(index=False, lineterminator="\n", float_format=DIGITS))
-    write_atomically(page, _page(verdicts))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _page(verdicts: pd.DataFrame) -> str:
-    counts = pd.crosstab(verdicts["study"], verdicts["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
+def counts(found: pd.DataFrame) -> pd.DataFrame:
+    """Count verdicts.
+
+    Args:
+        found: as of `verdicts`.
+
+    Returns:
+        A row for each study, its index; a column for each verdict.
+    """
+    return pd.crosstab(found["study"], found["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
+
+
+def _page(found: pd.DataFrame) -> str:
     lines = ["# Which claims of the papers hold here", "", _line(["study", *VERDICTS]), "|---" * 5 + "|"]
-    lines += [_line([study, *values]) for study, *values in counts.itertuples()]
-    lines += ["", _line(["claim", "verdict", "measured with", "why"]), "|---" * 4 + "|"]
-    for row in verdicts.to_dict("records"):
-        waited = (
-            "" if pd.isna(row["waited_percent"]) else f" (waited for cores: {row['waited_percent']:.0f} %)"
-        )
-        with_what = f"{row['setup']}{waited}"
-        lines.append(_line([f"{row['study']}: {row['says']}", row["verdict"], with_what, row["reason"]]))
+    lines += [_line([study, *values]) for study, *values in counts(found).itertuples()]
+    heads = ["claim", "verdict", "measured with", "ours", "why"]
+    lines += ["", _line(heads), "|---" * len(heads) + "|"]
+    for row in found.to_dict("records"):
+        says = f"{row['study']}: {row['says']}"
+        lines.append(_line([says, row["verdict"], setup_of(row), value_of(row), row["reason"]]))
     return "\n".join(lines) + "\n"
+
+
+def setup_of(row: Row) -> str:
+    """Say what a claim was judged by.
+
+    Args:
+        row: of `verdicts`.
+
+    Returns:
+        The setup, and how long its workers waited for cores; empty where nothing was measured.
+    """
+    waited = row["waited_percent"]
+    return f"{row['setup']}{'' if pd.isna(waited) else f'; waited for cores {waited:.0f} % of the time'}"
+
+
+def value_of(row: Row) -> str:
+    """Write our value.
+
+    Args:
+        row: of `verdicts`.
+
+    Returns:
+        The value with its interval; empty where there is none.
+    """
+    if pd.isna(row["ours"]):
+        return ""
+    return f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
 
 
 def _line(cells: Sequence[object]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ddlbench.cli import (
     check,
+    claims,
     doctor,
     emulate,
     housekeeping,
@@ -76,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
         housekeeping,
         import_table,
         recommend,
+        claims,
     ):
         command.add_to(commands)
     return top

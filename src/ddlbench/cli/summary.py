@@ -1,4 +1,4 @@
-"""`ddlbench summary`: the drawn figures, their headline numbers, what could not be measured, and what to do next."""
+"""`ddlbench summary`: drawn figures, headline numbers, what is not measured, what to do next, which claims hold."""
 
 import argparse
 import csv
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG, NOT_FIT, counted
+from ddlbench.cli.configuration import results_of, settings_of
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.files import read_regular
 
@@ -33,8 +34,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _summary(arguments: argparse.Namespace) -> int:
-    config = _configuration(arguments.config)
-    results = Path(config.get("results", "results")) / str(config.get("name", ""))
+    config = settings_of(arguments.config)
+    results = results_of(config)
     studies = config.get("studies") or []
     figures: dict[str, Mapping[str, Any]] = {}
     for study in studies:
@@ -48,7 +49,11 @@ def _summary(arguments: argparse.Namespace) -> int:
     rows = [row for name in drawn for row in _read_csv(results / "tables" / f"{name}.csv")]
     print("\n".join((*_gaps(rows), *_unresolved(rows), *_unfit(arguments.config))))
     default = config.get("default_figures") or []
-    print("\n".join(_next_commands(arguments.config, results, figures, drawn, default)))
+    print(
+        "\n".join(
+            (*_next_commands(arguments.config, results, figures, drawn, default), *_claims(arguments.config))
+        )
+    )
     return 0
 
 
@@ -115,12 +120,24 @@ def _gaps(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _unfit(config: Path) -> Iterator[str]:
-    """Say which points are predicted not to fit into memory, as `ddlbench check` finds in another process."""
-    command = [sys.executable, "-m", "ddlbench.cli", "check", str(config)]
-    lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
-    if found := [line for line in lines if NOT_FIT in line]:
+    """Say which points are predicted not to fit into memory, as `ddlbench check` finds."""
+    if found := [line for line in _answer("check", str(config)) if NOT_FIT in line]:
         yield "\nPredicted not to fit into memory:"
         yield from found
+
+
+def _claims(config: Path) -> Iterator[str]:
+    """Count which of the papers' claims hold."""
+    if found := _answer("claims", "--config", str(config)):
+        yield ""
+        yield from found
+        yield f"  why, claim by claim:  {_program('ddlbench')} claims STUDY"
+
+
+def _answer(*command: str) -> list[str]:
+    """The lines of another of our commands, in a process of its own: what it imports takes seconds."""
+    arguments = [sys.executable, "-m", "ddlbench.cli", *command]
+    return subprocess.run(arguments, capture_output=True, text=True).stdout.splitlines()
 
 
 def _next_commands(
@@ -145,15 +162,6 @@ def _program(name: str) -> str:
     """The command of a program of this environment: its name if the shell finds it, else its path."""
     installed = Path(sys.executable).parent / name
     return name if shutil.which(name) or not installed.exists() else os.path.relpath(installed)
-
-
-def _configuration(file: Path) -> dict[str, Any]:
-    from ddlbench.plan.config_files import configuration
-
-    settings = configuration([file], root=Path()).settings
-    if not isinstance(settings, dict):
-        raise ConfigError(f"{file}: expected keys and values")
-    return settings
 
 
 def _read_block(path: Path) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""`ddlbench claims`: which of the papers' claims hold, by what has been measured here."""
+
+import argparse
+from pathlib import Path
+
+from ddlbench.cli.arguments import DEFAULT_CONFIG
+from ddlbench.cli.configuration import results_of, settings_of
+from ddlbench.errors import ConfigError, nearest
+
+CLAIMS = Path("config/claims")
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser's sub-commands.
+
+    Args:
+        commands: the sub-commands of `ddlbench`, to which `claims` is added.
+    """
+    parser = commands.add_parser(
+        "claims", help="which of the papers' claims hold, by the tables of figures that were measured here"
+    )
+    parser.add_argument(
+        "studies",
+        metavar="STUDY",
+        nargs="*",
+        help="show each claim of these with its reason; default: count all",
+    )
+    parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help="default: %(default)s")
+    parser.set_defaults(command=_claims)
+
+
+def _claims(arguments: argparse.Namespace) -> int:
+    from ddlbench.claims.report import verdicts
+    from ddlbench.claims.screen import by_claim, overview
+
+    files = {file.stem: file for file in sorted(CLAIMS.glob("*.yaml"))}
+    for study in arguments.studies:
+        if study not in files:
+            raise ConfigError(f"{CLAIMS}: no claims of {study!r}{nearest(study, files)}")
+    tables = sorted((results_of(settings_of(arguments.config)) / "tables").glob("*.csv"))
+    asked = [files[study] for study in arguments.studies or files]
+    found = verdicts(asked, tables)
+    print("\n".join((*overview(found), *(by_claim(found) if arguments.studies else ()))))
+    return 0
