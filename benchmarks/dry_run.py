@@ -18,8 +18,8 @@ from benchmarks.common import (
     snakemake_s,
     spread,
 )
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.plan import load
-from ddlbench.plan.yaml_file import read_yaml
 
 MODELS = ("mlp", "conv1", "conv2", "cnn", "keras_sequential")
 AT_MOST_S = 8.0

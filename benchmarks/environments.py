@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 
 from benchmarks.common import ROOT, benchmark, options, repository, row, save, say, snakemake_s
-from ddlbench.plan.yaml_file import read_yaml
+from ddlbench.configuration.yaml_file import read_yaml
 
 AT_MOST_S = {"from nothing": 25 * 60.0, "from the caches": 2 * 60.0}
 TIMEOUT_S = 5400.0

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import docker
 
 from benchmarks.common import ROOT, benchmark, options, repository, row, save, say, snakemake_s
-from ddlbench.plan.yaml_file import read_yaml
+from ddlbench.configuration.yaml_file import read_yaml
 from tests.support.docker_engine import docker_engine
 
 FROM_NOTHING_S = 30 * 60.0

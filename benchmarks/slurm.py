@@ -27,8 +27,8 @@ from benchmarks.common import (
     snakemake_s,
     spread,
 )
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.errors import DdlbenchError
-from ddlbench.plan.yaml_file import read_yaml
 from ddlbench.system.processes import die_with_parent
 from tests.support.slurm_cluster import Cluster, cluster, lacking, network
 

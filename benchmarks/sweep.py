@@ -39,11 +39,11 @@ from benchmarks.common import (
     spread,
 )
 from benchmarks.groups import Plain, placement_from, plain, star_of
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import place
 from ddlbench.network.link import Link
 from ddlbench.plan import load, words
-from ddlbench.plan.yaml_file import read_yaml
 
 FIGURES = " ".join(
     name

@@ -6,10 +6,10 @@ import pytest
 import yaml
 from small_study import REPOSITORY
 
+from ddlbench.configuration.schema import schemas
 from ddlbench.plan import load
 from ddlbench.plan.catalogue import DATASETS, MODELS, NAMES
 from ddlbench.plan.reference import readme
-from ddlbench.plan.schema import schemas
 from ddlbench.workers.common.architectures import classes
 
 IN_SCOPE = {

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from ddlbench.launch.gpus import GpuLoad, Gpus, gpus_here, planned_gpus, usable
+from ddlbench.launch.gpus import GpuLoad, Gpus, gpus_here, usable
+from ddlbench.plan.request import planned_gpus
 from ddlbench.protocol.agent_messages import SamplerJob, Sampling, WatchedHost
 from ddlbench.system.gpu_shares import Gpu
 from ddlbench.telemetry.sampler import Sampler
@@ -66,10 +67,10 @@ def test_the_jobs_of_an_invocation_count_the_gpus_that_it_has_counted(two_gpus, 
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("DDLBENCH_GPUS", "5")  # of another invocation
     gpus_here.cache_clear()
-    assert planned_gpus(is_planning=True) == 2
+    assert planned_gpus(len(gpus_here())) == 2
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 0)
     gpus_here.cache_clear()
-    assert planned_gpus(is_planning=False) == 2
+    assert planned_gpus(None) == 2
     gpus_here.cache_clear()
 
 

@@ -7,8 +7,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 from small_study import REPOSITORY, small_repository
 
+from ddlbench.configuration.schema import Schema, schemas
 from ddlbench.plan import load
-from ddlbench.plan.schema import Schema, schemas
 from ddlbench.plan.settings import Settings, as_params
 
 pytestmark = pytest.mark.unit

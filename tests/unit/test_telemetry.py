@@ -14,7 +14,7 @@ from ddlbench.files import sha256_file
 from ddlbench.measurements.mismatches import verify
 from ddlbench.measurements.store import Store
 from ddlbench.measurements.trace_tree import trace
-from ddlbench.plan.study_file import KINDS
+from ddlbench.plan.figure_kinds import KINDS
 from ddlbench.telemetry.series import RATES, SCHEMA, about, as_parquet, rates, read
 from ddlbench.telemetry.table import tabulate
 

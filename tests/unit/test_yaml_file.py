@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ddlbench.configuration.yaml_file import MOST_BYTES, parse_yaml, read_yaml
 from ddlbench.errors import ConfigError
 from ddlbench.plan.config_files import configuration
-from ddlbench.plan.yaml_file import MOST_BYTES, parse_yaml, read_yaml
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,6 @@ def statuses(pipeline: Pipeline) -> dict[str, tuple[str, str]]:
 
 def read_environments(config: Path) -> dict[str, Any]:
     """The environments of a configuration."""
-    from ddlbench.plan.yaml_file import read_yaml
+    from ddlbench.configuration.yaml_file import read_yaml
 
     return dict(read_yaml(config, config.parent)["environments"])

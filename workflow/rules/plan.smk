@@ -20,11 +20,11 @@ from ddlbench.plan import load, overridden, requested
 from ddlbench.plan.catalogue import NAMES, PROBE_TRANSPORTS
 from ddlbench.plan.config_files import configuration
 from ddlbench.runs.order import FIRST, priorities
-from ddlbench.plan.request import OF_THE_PLAN
+from ddlbench.plan.request import OF_THE_PLAN, planned_gpus
 from ddlbench.plan.settings import as_params
 from ddlbench.containers.base_image import PACKAGES
 from ddlbench.environments.failed_environments import could_not_be_made, failures
-from ddlbench.launch.gpus import planned_gpus
+from ddlbench.launch.gpus import gpus_here
 from ddlbench.containers.image_files import has_vanished
 from ddlbench.runs.file_locks import hold
 from ddlbench.runs.invocation import announce, stamp
@@ -53,7 +53,7 @@ if PLANNING and SCHEDULER:
 if PLANNING and (cores := insides.given_cores(workflow)) is not None and cores < 1:
     raise WorkflowError(f"--cores {cores}: at least one core is needed")
 
-GPUS = planned_gpus(is_planning=PLANNING)
+GPUS = planned_gpus(len(gpus_here()) if PLANNING else None)
 
 # The configuration is data: no directive reads it, as Snakemake's parser runs code that stands in a file.
 try:

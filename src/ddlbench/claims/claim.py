@@ -5,8 +5,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.errors import ConfigError, nearest
-from ddlbench.plan.yaml_file import read_yaml
 
 SETTINGS = {
     "ratio": "2",

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from ddlbench.cli import (
     check,
-    claims,
     doctor,
     emulate,
     housekeeping,
@@ -16,11 +15,8 @@ from ddlbench.cli import (
     probe,
     profile,
     recommend,
-    sign,
-    summary,
-    trace,
-    verify,
 )
+from ddlbench.cli.results import claims, sign, summary, trace, verify
 from ddlbench.errors import DdlbenchError
 
 BROKEN_PIPE = 141  # what the shell reports for a program that SIGPIPE ended

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from ddlbench.configuration.schema import schemas
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
 from ddlbench.plan import sites_file
 from ddlbench.plan import study as plan
-from ddlbench.plan.schema import schemas
-from ddlbench.plan.yaml_file import read_yaml
 from ddlbench.system.package import package_root
 
 LINKS, SITES = Path("config/links.yaml"), Path("config/sites.yaml")

@@ -10,8 +10,6 @@ import pynvml
 
 from ddlbench.system.gpu_shares import Gpu, visible
 
-_PLANNED = "DDLBENCH_GPUS"
-
 
 class GpuLoad(NamedTuple):
     """What all processes together use of a GPU.
@@ -62,20 +60,6 @@ class Gpus:
 def gpus_here() -> tuple[Gpu, ...]:
     """Find the GPUs that may be used on this machine: all, or those that CUDA_VISIBLE_DEVICES names."""
     return usable(os.environ)
-
-
-def planned_gpus(*, is_planning: bool) -> int:
-    """Count the GPUs where Snakemake plans; its jobs inherit the number by an environment variable, on any machine.
-
-    Args:
-        is_planning: this process plans; it counts and sets the variable.
-
-    Returns:
-        The number of GPUs.
-    """
-    if is_planning:
-        os.environ[_PLANNED] = str(len(gpus_here()))
-    return int(os.environ.get(_PLANNED, "0"))
 
 
 def usable(variables: Mapping[str, str]) -> tuple[Gpu, ...]:

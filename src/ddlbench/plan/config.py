@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ddlbench.configuration.schema import Known, Path_, Problem, block, schemas
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.devices import devices_file
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.plan import sites_file
@@ -11,11 +13,9 @@ from ddlbench.plan.catalogue import MODELS, NAMES
 from ddlbench.plan.config_files import NAME_FORM, configuration
 from ddlbench.plan.plan import Plan
 from ddlbench.plan.probe import probes_of
-from ddlbench.plan.schema import Known, Path_, Problem, block, schemas
 from ddlbench.plan.settings import Settings, settings_from
 from ddlbench.plan.study import Link
 from ddlbench.plan.study_file import StudyFile
-from ddlbench.plan.yaml_file import read_yaml
 
 LINKS = "config/links.yaml"
 SITES = sites_file.FILE

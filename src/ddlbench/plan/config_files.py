@@ -7,8 +7,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.files import sha256_json
-from ddlbench.plan.yaml_file import read_yaml
 
 DEFAULT_CONFIG = Path("config/config.yaml")
 OWN_FILE = "configuration"  # `--config configuration=FILE`: a file that Snakemake does not read

@@ -9,6 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from ddlbench.configuration.schema import Path_, Problem, Schema
 from ddlbench.errors import nearest
 from ddlbench.plan.catalogue import (
     DATASETS,
@@ -20,7 +21,6 @@ from ddlbench.plan.catalogue import (
     least_batch_per_worker,
 )
 from ddlbench.plan.point import Point
-from ddlbench.plan.schema import Path_, Problem, Schema
 from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Hosts, Link
 

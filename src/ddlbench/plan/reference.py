@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ddlbench.configuration.schema import FILES, Schema, Schemas, is_axis, schemas, shown
 from ddlbench.plan.catalogue import NAMES
-from ddlbench.plan.schema import FILES, Schema, Schemas, is_axis, schemas, shown
 
 _TOP = """\
 <!-- Made from workflow/schemas by `python -m ddlbench.plan.reference > config/README.md` -->

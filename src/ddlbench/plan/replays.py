@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+from ddlbench.configuration.schema import Path_, Problem
 from ddlbench.devices.device import NoProfile
 from ddlbench.plan import grid
 from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.plan.grid import Axes
-from ddlbench.plan.schema import Path_, Problem
 from ddlbench.plan.study import Hosts
 
 

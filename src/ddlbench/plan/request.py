@@ -1,11 +1,13 @@
-"""What is requested from a scheduler for a run between machines: a node for each host of the study."""
+"""What runs are planned with: a machine's GPUs, and what a scheduler is asked for (a node for each host)."""
 
+import os
 from typing import Any
 
 from ddlbench.plan.plan import Plan
 from ddlbench.plan.run import Run
 
 DRIVER_MB = 1024  # memory of the driver, which runs on the first node beside the workers
+_PLANNED_GPUS = "DDLBENCH_GPUS"
 OVERRIDES = {  # keys of the configuration's `cluster` -> resources of Snakemake's
     "partition": "slurm_partition",
     "account": "slurm_account",
@@ -17,6 +19,20 @@ OVERRIDES = {  # keys of the configuration's `cluster` -> resources of Snakemake
     "gres": "gres",
 }
 OF_THE_PLAN = ("mpi", "nodes", "tasks", "cpus_per_task", "mem_mb", "gres", "tasks_per_gpu")
+
+
+def planned_gpus(counted: int | None) -> int:
+    """Give the number of GPUs where Snakemake plans; its jobs inherit it by an environment variable, on any machine.
+
+    Args:
+        counted: by the process that plans; None: this is one of its jobs.
+
+    Returns:
+        The number of GPUs.
+    """
+    if counted is not None:
+        os.environ[_PLANNED_GPUS] = str(counted)
+    return int(os.environ.get(_PLANNED_GPUS, "0"))
 
 
 def requested(plan: Plan, run: Run) -> dict[str, Any]:

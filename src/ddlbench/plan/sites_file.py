@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import permutations
 from typing import Any
 
+from ddlbench.configuration.schema import Path_, Problem
 from ddlbench.errors import nearest
-from ddlbench.plan.schema import Path_, Problem
 from ddlbench.plan.sites import Sites, Wire
 from ddlbench.plan.study import Link
 

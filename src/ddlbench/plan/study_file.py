@@ -1,70 +1,23 @@
 """A study's file: its content and the configuration's settings for its grids become a Study."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ddlbench.configuration.schema import Known, Path_, Problem, Schemas, block
 from ddlbench.devices.device import Device
 from ddlbench.errors import nearest
 from ddlbench.plan import grid as grids
-from ddlbench.plan.catalogue import MODELS
+from ddlbench.plan.figure_kinds import misfits
 from ddlbench.plan.point import POINT_KEYS
 from ddlbench.plan.probe import dilation_of
 from ddlbench.plan.replays import mistakes
 from ddlbench.plan.run import runs_from
-from ddlbench.plan.schema import Known, Path_, Problem, Schemas, block
 from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Deviation, Fault, Figure, Grid, Hosts, Link, PointToPoint, Study, as_tuples
 
 PROBED = "tcp"  # the transport of a figure's probes
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What belongs to figures of a kind.
-
-    Attributes:
-        words: the kind for messages.
-        needed: keys that they must have.
-        more: keys that they may have.
-        x: the columns that can be on their x axis; empty: any that does not belong to another kind.
-        y: the same for the y axis.
-    """
-
-    words: str
-    needed: tuple[str, ...]
-    more: tuple[str, ...]
-    x: tuple[str, ...] = ()
-    y: tuple[str, ...] = ()
-
-
-SCALES = ("x_scale", "y_scale")
-OF_GRIDS = Kind("this kind of figure", ("grids",), ("lines", "columns", "where", *SCALES))
-KINDS = {
-    "probe": Kind(
-        "a probe's figure",
-        ("links",),
-        ("dilation", *SCALES),
-        ("size_bytes",),
-        ("throughput_mbit", "one_way_us"),
-    ),
-    "telemetry": Kind(
-        *("a figure of telemetry", ("grids",), ("where",), ("time_s",)),
-        (
-            *("cpu_percent", "memory_gb", "received_packets_per_s", "sent_packets_per_s", "received_mbit"),
-            *("sent_mbit", "retransmits_per_s", "gpu_percent", "gpu_memory_gb"),
-        ),
-    ),
-    "models": Kind("a table of models", ("published", "image_shape"), (), ("model",), ("multiply_adds",)),
-    "faults": Kind("a table of faults", ("faults",), (), ("killed",), ("outcome",)),
-    "runtimes": Kind("a table of runtimes", (), (), ("network",), ("one_way_us",)),
-}
-OWN_COLUMNS = {  # column -> the kind that shows it; if there are several, the first
-    column: name
-    for name, kind in KINDS.items()
-    for column in (*kind.x, *kind.y)
-    if column not in ("model", "one_way_us")
-}
 SERVER = "server"  # a fault may kill this instead of a number of workers
 
 
@@ -229,8 +182,8 @@ class StudyFile:
     ) -> Figure | None:
         """A figure, its problems noted; None if one of its grids or faults has problems."""
         given = self.data["figures"][name]
-        if misfits := list(_misfits(given)):
-            for key, text in misfits:
+        if found_misfits := list(misfits(given)):
+            for key, text in found_misfits:
                 self._note(("figures", name, key), text)
             return None
         if not all(grid in found for grid in given.get("grids", ())):
@@ -274,32 +227,3 @@ class StudyFile:
 
     def _note(self, path: Path_, text: str) -> None:
         self.problems.append(Problem(self.file, path, text))
-
-
-def _misfits(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Keys of a figure that do not belong to its kind, with what is wrong: it shows grids, probes, models or faults."""
-    name = given.get("kind", "line")
-    kind = KINDS.get(name, OF_GRIDS)
-    for key in kind.needed:
-        if key not in given:
-            yield key, f"is missing ({kind.words} needs its {key})"
-    own = {*kind.needed, *kind.more}
-    every = dict.fromkeys(
-        key for other in (OF_GRIDS, *KINDS.values()) for key in (*other.needed, *other.more)
-    )
-    for key in every:
-        if key in given and key not in own:
-            yield key, f"has no place in {kind.words}"
-    for axis, columns in (("x", kind.x), ("y", kind.y)):
-        column = given[axis]
-        if columns and column not in columns:
-            expected = f"{' or '.join(columns)} and nothing else"
-        elif not columns and OWN_COLUMNS.get(column, name) != name:
-            expected = f"`kind: {OWN_COLUMNS[column]}` for it"
-        else:
-            continue
-        yield axis, f"{column!r} cannot be shown by {kind.words} (expected {expected})"
-    for model in given.get("published", ()):
-        if (shape := given.get("image_shape")) and shape not in MODELS[model]:
-            text = f"{model} does not take images of {shape} (expected {' or '.join(MODELS[model])})"
-            yield "image_shape", text

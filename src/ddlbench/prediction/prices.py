@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.errors import ConfigError, nearest
-from ddlbench.plan.yaml_file import read_yaml
 
 OLD_DAYS = 180
 

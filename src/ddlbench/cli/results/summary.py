@@ -165,7 +165,7 @@ def _program(name: str) -> str:
 
 
 def _read_block(path: Path) -> dict[str, Any]:
-    from ddlbench.plan.yaml_file import read_yaml
+    from ddlbench.configuration.yaml_file import read_yaml
 
     content = read_yaml(path, Path.cwd())
     if not isinstance(content, dict):

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.errors import nearest
-from ddlbench.plan.yaml_file import read_yaml
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

@@ -1,0 +1,1 @@
+"""Commands about what was measured: where it comes from, whether it still matches, what it says."""
