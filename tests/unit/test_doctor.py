@@ -193,3 +193,25 @@ def test_a_figure_that_there_is_not_ends_with_status_2(monkeypatch, capsys):
     monkeypatch.chdir(REPOSITORY)
     assert main(["doctor", "zhao2016_fig55"]) == 2
     assert "did you mean" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1", "Unable to contact"),
+        ("exit 0", "sinfo lists no partition"),
+    ],
+    ids=["fails", "silent"],
+)
+def test_an_sinfo_that_tells_nothing_does_not_mean_that_there_are_no_gpus(
+    plan, tmp_path, monkeypatch, answer, why
+):
+    sinfo = tmp_path / "sinfo"
+    sinfo.write_text(f"#!/bin/sh\n{answer}\n")
+    sinfo.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    asked = [each for each in questions(plan.settings, REPOSITORY, patience_s=60) if each[0] == "scheduler"]
+    for finding in findings(asked, patience_s=60):
+        assert finding.is_here is False
+        assert "SLURM does not answer: " in finding.says
+        assert why in finding.says

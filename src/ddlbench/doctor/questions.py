@@ -174,14 +174,7 @@ def _gpu() -> Finding:
 
 
 def _slurm(patience_s: float) -> Finding:
-    if shutil.which("sinfo") is None:
-        return lacking("scheduler", "slurm", "sinfo is not installed: this is no machine of a cluster")
-    answer = _answer_of(["sinfo", "--noheader", "--format", "%R %D %a %G"], patience_s)
-    if answer.returncode:
-        return lacking(
-            "scheduler", "slurm", f"SLURM does not answer: {answer.stderr.strip().partition(chr(10))[0]}"
-        )
-    partitions = [line.split(maxsplit=3) for line in answer.stdout.splitlines() if line.strip()]
+    partitions = _partitions("%R %D %a %G", patience_s)
     descriptions = [
         f"{name} ({nodes} node{'s' * (nodes != '1')}, {state}{'' if gres == '(null)' else f', {gres}'})"
         for name, nodes, state, gres in partitions
@@ -191,14 +184,26 @@ def _slurm(patience_s: float) -> Finding:
 
 def _gpu_nodes(patience_s: float) -> Finding:
     """Find partitions whose nodes have GPUs."""
-    if shutil.which("sinfo") is None:
-        return lacking("scheduler", "gpu nodes", "sinfo is not installed: this is no machine of a cluster")
-    answer = _answer_of(["sinfo", "--noheader", "--format", "%R %G"], patience_s)
-    partitions = [line.split(maxsplit=1) for line in answer.stdout.splitlines() if line.strip()]
-    found = dict.fromkeys(name for name, gres in partitions if has(gres, "gpu"))
+    found = dict.fromkeys(name for name, gres in _partitions("%R %G", patience_s) if has(gres, "gpu"))
     if not found:
         return lacking("scheduler", "gpu nodes", "no partition has nodes with GPUs")
     return here("scheduler", "gpu nodes", f"in {', '.join(found)}")
+
+
+def _partitions(columns: str, patience_s: float) -> list[list[str]]:
+    """Ask SLURM for its partitions: a row each, with sinfo's columns.
+
+    Raises:
+        DdlbenchError: there is no SLURM here, it reports an error, or it names no partition.
+    """
+    if shutil.which("sinfo") is None:
+        raise DdlbenchError("sinfo is not installed: this is no machine of a cluster")
+    answer = _answer_of(["sinfo", "--noheader", "--format", columns], patience_s)
+    lines = [line for line in answer.stdout.splitlines() if line.strip()]
+    if answer.returncode or not lines:
+        why = answer.stderr.strip().partition("\n")[0] or "sinfo lists no partition"
+        raise DdlbenchError(f"SLURM does not answer: {why}")
+    return [line.split(maxsplit=columns.count("%") - 1) for line in lines]
 
 
 def _root() -> Finding:
