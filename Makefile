@@ -1,4 +1,5 @@
 # make run       set up what is needed, measure the default studies, draw their figures, say what came out
+# make report    one page of all that came out, which opens offline, and an archive that proves it (results/report.*)
 # make check     for each save: format, lint, types, layers, unit tests, and a dry run of everything
 # make test      for each change: make check, then all tests that need no root; says what it left out, and for want of what
 # make test-all  make test, then what it left out: installs what that needs, as root
@@ -8,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 MAKEFLAGS += --no-print-directory
-.PHONY: run check test test-all test-rest lock clean environment test-environment test-tools python
+.PHONY: run report check test test-all test-rest lock clean environment test-environment test-tools python
 
 PYTHON ?= python3
 CORES ?= all
@@ -26,6 +27,11 @@ run: environment
 	ddlbench check
 	snakemake --cores $(CORES)
 	ddlbench summary
+
+report: environment
+	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
+	snakemake --cores $(CORES) report_page
+	echo "Open results/report.html in a browser."
 
 check: test-environment
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"

@@ -93,6 +93,7 @@ PURPOSES = {
     "telemetry_table": Purpose(("ddlbench.telemetry.table",)),
     "figures": Purpose(("ddlbench.figures",)),
     "claims": Purpose(("ddlbench.claims.report",)),
+    "report": Purpose(("ddlbench.report.page",)),
 }
 OF_WORKERS = ("measure", "faults")
 

@@ -16,6 +16,7 @@ from ddlbench.cli.arguments import DEFAULT_CONFIG, NOT_FIT, counted
 from ddlbench.cli.configuration import results_of, settings_of
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.files import read_regular
+from ddlbench.report.open_points import gaps, unresolved
 
 Row = dict[str, str]
 
@@ -95,28 +96,21 @@ def _interval(row: Row | None, metric: str) -> str:
 
 def _unresolved(rows: Iterable[Row]) -> Iterator[str]:
     """Name the points whose interval is wider than the stop rule allows, by study."""
-    points: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if row.get("resolved") == "False":
-            points.setdefault(row["study"], {})[row["point_id"]] = None
-    if points:
+    found = unresolved(rows)
+    if found:
         yield "\nUnresolved, the interval is wider than asked for:"
-    for study, names in points.items():
+    for study, names in found.items():
         text = f"{study}: {counted(len(names), 'point')}: {', '.join(names)}"
         yield textwrap.fill(text, 110, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _gaps(rows: Iterable[Row]) -> Iterator[str]:
     """Say what could not be measured, and why; each reason once."""
-    gaps: dict[tuple[str, str, str], set[str]] = {}
-    for row in rows:
-        if row.get("status", "measured") != "measured":
-            reason = row["study"], row["status"].replace("_", " "), row.get("reason") or "no reason given"
-            gaps.setdefault(reason, set()).add(row["point_id"])
-    if gaps:
+    found = gaps(rows)
+    if found:
         yield "\nNot measured here:"
-    for (study, status, why), points in gaps.items():
-        yield f"  {study}: {counted(len(points), 'point')} {status}: {why}"
+    for gap in found:
+        yield f"  {gap.study}: {counted(len(gap.points), 'point')} {gap.status}: {gap.reason}"
 
 
 def _unfit(config: Path) -> Iterator[str]:

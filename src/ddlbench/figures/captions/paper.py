@@ -18,7 +18,7 @@ def of_what_is_shown(rows: pd.DataFrame, figure: Figure) -> list[str]:
     Returns:
         Sentences.
     """
-    return [each.text for each in _that_hold(rows, figure) if each.shows]
+    return [each.text for each in that_hold(rows, figure) if each.shows]
 
 
 def beside_the_paper(rows: pd.DataFrame, figure: Figure) -> list[str]:
@@ -31,13 +31,21 @@ def beside_the_paper(rows: pd.DataFrame, figure: Figure) -> list[str]:
     Returns:
         Lines of reStructuredText, from outside and therefore escaped.
     """
-    others = [each.text for each in _that_hold(rows, figure) if not each.shows]
+    others = [each.text for each in that_hold(rows, figure) if not each.shows]
     sentences = ["Differences from the paper: " + " ".join(map(escaped, others))] if others else []
     return [*sentences, f"In the paper: {escaped(figure.caption)}"]
 
 
-def _that_hold(rows: pd.DataFrame, figure: Figure) -> Iterable[Deviation]:
-    """The deviations that concern a point and a quantity that the figure shows."""
+def that_hold(rows: pd.DataFrame, figure: Figure) -> Iterable[Deviation]:
+    """Choose the deviations that concern a point and a quantity that the figure shows.
+
+    Args:
+        rows: the points that are drawn.
+        figure: from the study's file.
+
+    Yields:
+        Deviations, in the file's order.
+    """
     measured = rows[rows["status"] == "measured"] if "status" in rows else rows
     if {"batch_size", "workers"} <= set(measured) and "batch_per_worker" not in measured:
         measured = measured.assign(batch_per_worker=measured["batch_size"] / measured["workers"])
