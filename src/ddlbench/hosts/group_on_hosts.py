@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -64,6 +65,21 @@ class GroupOnHosts:
         self.runtime = runtime or self.runtime
         self._began_s = monotonic()
         self.group, self.shares = self._group()
+
+    def dilate(self, dilation: float, least_step_s: float) -> None:
+        """Let time run at another rate from now on; the links must be open.
+
+        Args:
+            dilation: the factor.
+            least_step_s: what the slowest step takes at least, in wall time; the time-outs come on top of that.
+        """
+        assert self.hosts.star is not None
+        self.hosts.star.dilate(dilation)
+        timeouts = replace(self._job.timeouts, step_s=self._job.timeouts.step_s + 2 * least_step_s)
+        placement = replace(self._job.placement, dilation=dilation)
+        self._job = replace(self._job, placement=placement, timeouts=timeouts)
+        self._assignments = assignments(self._job, self.hosts.hosts, self.hosts.addresses, self.hosts.ports)
+        self.group.timeouts = timeouts
 
     def _group(self) -> tuple[WorkerGroup, CoreShares]:
         starter = self._of_group.enter_context(self.hosts.starter(self.runtime))

@@ -60,7 +60,7 @@ class WorkerGroup:
         timeouts: Timeouts,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self._timeouts = timeouts
+        self.timeouts = timeouts
         self._check = check
         self._members = GroupMembers(timeouts, check)
         with ExitStack() as on_error:
@@ -82,7 +82,7 @@ class WorkerGroup:
         Raises:
             WorkerFailed: a member died, was silent or too slow.
         """
-        self.command(Connect(models), Connected, "connecting", self._timeouts.prepare_s)
+        self.command(Connect(models), Connected, "connecting", self.timeouts.prepare_s)
 
     def prepare(self, point: TrainingPoint, seed: int) -> list[Prepared]:
         """Send a point to every rank; each tries a step without communication.
@@ -97,7 +97,7 @@ class WorkerGroup:
         Raises:
             WorkerFailed: a member died, was silent or too slow.
         """
-        return self.command(Prepare(point, seed), Prepared, "preparing", self._timeouts.prepare_s)
+        return self.command(Prepare(point, seed), Prepared, "preparing", self.timeouts.prepare_s)
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[Trained]:
         """Train some steps on every rank.
@@ -112,7 +112,7 @@ class WorkerGroup:
         Raises:
             WorkerFailed: a member died, was silent or too slow.
         """
-        limit_s = self._timeouts.prepare_s + steps * self._timeouts.step_s
+        limit_s = self.timeouts.prepare_s + steps * self.timeouts.step_s
         return self.command(Train(steps, from_fresh), Trained, "training", limit_s)
 
     def conclude(self, *, evaluate: bool, save_to: str | None = None) -> list[Concluded]:
@@ -128,7 +128,7 @@ class WorkerGroup:
         Raises:
             WorkerFailed: a member died, was silent or too slow.
         """
-        return self.command(Conclude(evaluate, save_to), Concluded, "concluding", self._timeouts.prepare_s)
+        return self.command(Conclude(evaluate, save_to), Concluded, "concluding", self.timeouts.prepare_s)
 
     def pids(self) -> list[int]:
         """List the members' process ids, by rank."""

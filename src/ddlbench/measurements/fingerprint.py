@@ -13,7 +13,7 @@ def fingerprint(
     point: Mapping[str, Any],
     *,
     measure: Mapping[str, Any],
-    dilation: float,
+    dilation: float | None,
     environment_sha256: str,
     code_sha256: str,
     dataset_sha256: str,
@@ -27,7 +27,7 @@ def fingerprint(
     Args:
         point: a point of the plan.
         measure: the configuration's section. Only MEASURE_KEYS count; how often to repeat does not.
-        dilation: the factor of time dilation.
+        dilation: the factor of time dilation; None if it was chosen by measurement.
         environment_sha256: of the framework's locked environment.
         code_sha256: of the code that decides a measurement.
         dataset_sha256: of the data set's files.
@@ -103,7 +103,7 @@ def _stated(record: Record, measure: Mapping[str, Any]) -> set[str] | None:
         fingerprint(
             record["point"],
             measure=measure,
-            dilation=record["dilation"],
+            dilation=None if record.get("dilation_measured") else record["dilation"],
             environment_sha256=source["environment"]["sha256"],
             code_sha256=source["code"]["sha256"],
             dataset_sha256=source["dataset"]["sha256"],

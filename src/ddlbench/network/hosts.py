@@ -45,6 +45,7 @@ class Placement:
         memory_reduced: this machine has too little memory to give each host what the study asks for.
         gpus: of the first hosts, one for each worker, if the run computes on this machine's GPUs.
         waits: compute is replayed by waiting, and only communication uses the cores.
+        is_least: the dilation is the least; that of measurements is chosen once the group runs.
     """
 
     hosts: tuple[Host, ...]
@@ -52,6 +53,12 @@ class Placement:
     memory_reduced: bool
     gpus: tuple[GpuShare, ...] = ()
     waits: bool = False
+    is_least: bool = False
+
+    @property
+    def planned_dilation(self) -> float | None:
+        """The time dilation that measurements will have; None if it is chosen once the group runs."""
+        return None if self.is_least else self.dilation
 
 
 def place(
@@ -105,7 +112,14 @@ def place(
     return Placement(hosts, factor, affordable < wanted)
 
 
-def place_waiting(count: int, *, cores: list[int], available_memory_bytes: int, dilation: float) -> Placement:
+def place_waiting(
+    count: int,
+    *,
+    cores: list[int],
+    available_memory_bytes: int,
+    dilation: float,
+    is_least: bool = False,
+) -> Placement:
     """Place hosts whose compute is replayed by waiting: all share all cores, which only communication uses.
 
     Args:
@@ -113,13 +127,14 @@ def place_waiting(count: int, *, cores: list[int], available_memory_bytes: int, 
         cores: the cores of this machine that may be used.
         available_memory_bytes: of this machine.
         dilation: the time dilation.
+        is_least: it is the least, and will be chosen once the group runs.
 
     Returns:
         The hosts with their addresses, cores and memory, and the time dilation.
     """
     limit = int(_LIMIT_BY_USE * available_memory_bytes * MEMORY_SHARE / count)
     hosts = tuple(Host(f"h{i}", f"10.66.0.{i}", tuple(cores), 1, limit) for i in range(1, count + 1))
-    return Placement(hosts, dilation, memory_reduced=True, waits=True)
+    return Placement(hosts, dilation, memory_reduced=True, waits=True, is_least=is_least)
 
 
 def on_nodes(count: int, *, vcpus: int, memory_gb: float) -> Placement:

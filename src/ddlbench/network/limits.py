@@ -21,7 +21,7 @@ from ddlbench.network.delay import QUEUE_PACKETS
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port
 from ddlbench.network.shaping import Backend, Netem
-from ddlbench.network.sizes import BYTES_PER_MS, queue_bytes, sizing_link, train_bytes
+from ddlbench.network.sizes import BYTES_PER_MS, queue_bytes, sizing_link
 from ddlbench.network.star import Star
 from ddlbench.system.namespaces import entered
 
@@ -130,7 +130,7 @@ class Capacity:
         """
         rate_mbit = link.dilated(self.star.dilation).bandwidth_mbit
         senders = senders or len(self.star.addresses)
-        train = train_bytes(sizing_link(link, self.star.dilation))
+        train = self.star.backend.train(link)
         if self.is_known(link, senders=senders):
             return
         for _ in range(_TRIES):  # a busy machine may disturb the measurement, never improve it
@@ -161,7 +161,7 @@ class Capacity:
         """
         # Longer trains are never slower, so what was measured with shorter ones counts too.
         need_mbit = (senders or len(self.star.addresses)) * link.dilated(self.star.dilation).bandwidth_mbit
-        train = train_bytes(sizing_link(link, self.star.dilation))
+        train = self.star.backend.train(link)
         return any(known >= need_mbit for length, known in self._known_mbit.items() if length <= train)
 
 

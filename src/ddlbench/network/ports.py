@@ -56,24 +56,26 @@ class Port:
         return (out, self.back) if self.back else (out,)
 
 
-def set_offload(ports: Sequence[Port], links: Sequence[Link] | None) -> None:
+def set_offload(ports: Sequence[Port], links: Sequence[Link] | None, *, steered: bool = False) -> None:
     """Let the kernel handle trains of segments as one packet, unless packets are lost: a drop would take a whole train.
 
     The sending end of a link splits its trains (no TSO). Only then does the router receive them by NAPI, on one core
     at a time. Otherwise it receives each on whichever core sends or runs a timer, and packets overtake each other. On
-    open links trains stay whole. An open link has no queue that would hold back what does not fit into NAPI's ring of
-    256 frames; TCP would lose packets there, and start with small windows on the next link.
+    open links trains stay whole, and on steered ones (`network.steering`). An open link has no queue that would hold
+    back what does not fit into NAPI's ring of 256 frames; TCP would lose packets there, and start with small windows on
+    the next link.
 
     Args:
         ports: the ports of all links.
         links: the link of each port; None: the links are open (unshaped).
+        steered: one core receives all that comes over a link.
     """
     whole = links is None or not any(link.is_lossy for link in links)
     grouping = dict.fromkeys(_GROUPING, whole)
     for port in ports:
         _set_flags(port.router, port.name, {_TSO: whole, **grouping})
     for port in ports:
-        _set_flags(port.namespace, port.device, {_TSO: links is None, **grouping})
+        _set_flags(port.namespace, port.device, {_TSO: links is None or (steered and whole), **grouping})
 
 
 def _set_flags(namespace: int, device: str, flags: dict[str, bool]) -> None:

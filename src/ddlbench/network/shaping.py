@@ -50,6 +50,7 @@ class Backend(AbstractContextManager["Backend"]):
         dilation: the time dilation.
         links: the link of each port, not dilated; None while they are open.
         longest_trains: trains and bursts are as long as can be, so that moving bytes costs the least CPU time.
+        steered: one core receives all that comes over a link, so that no train needs to be split.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Backend(AbstractContextManager["Backend"]):
         self.ports = ports
         self.dilation = dilation
         self.longest_trains = False
+        self.steered = False
         self.links: list[Link] | None = None
 
     def shape(self, links: Sequence[Link] | None) -> None:
@@ -70,9 +72,9 @@ class Backend(AbstractContextManager["Backend"]):
         Args:
             links: one for each port, not dilated; None: remove the limits.
         """
-        set_offload(self.ports, links)
+        set_offload(self.ports, links, steered=self.steered)
         if links is not None:
-            train = min(map(self._train, links))
+            train = min(map(self.train, links))
             for port, link in zip(self.ports, links, strict=True):
                 port.netlink.link("set", index=port.index, gso_max_size=train)
                 for egress in port.egresses:
@@ -85,7 +87,15 @@ class Backend(AbstractContextManager["Backend"]):
         self._delay_and_lose(links)
         self.links = None if links is None else list(links)
 
-    def _train(self, link: Link) -> int:
+    def train(self, link: Link) -> int:
+        """Choose the longest train of a link.
+
+        Args:
+            link: what is asked for, not dilated.
+
+        Returns:
+            Bytes.
+        """
         return LONGEST_TRAIN if self.longest_trains else train_bytes(sizing_link(link, self.dilation))
 
     def _limit(self, egress: Egress, link: Link) -> None:

@@ -23,6 +23,7 @@ from ddlbench.network.ports import Egress, Port
 from ddlbench.network.shaping import Backend, choose_backend
 from ddlbench.network.sites import Sites, directions, site_of
 from ddlbench.network.sizes import LONGEST_SEGMENTS
+from ddlbench.network.steering import steer
 from ddlbench.system.namespaces import entered, new_network_namespace, own_namespace
 
 _GATEWAY = "169.254.1.1"
@@ -104,11 +105,8 @@ class Star:
         self._cleanup = ExitStack()
         with ExitStack() as on_error:
             on_error.callback(self._cleanup.close)
-            metrics = {
-                "cc_algo": congestion_control,
-                "rto_min": round(RTO_MIN_MS * dilation),
-                "lock": 1 << _RTO_MIN,  # TCP uses this metric only if it is locked
-            }
+            self._congestion_control = congestion_control
+            metrics = self._metrics()
             routers = [self._add_router(site) for site in range(sites)]
             ports = [
                 self._add_host(routers[site], f"p{number}", address, metrics)
@@ -121,10 +119,40 @@ class Star:
             )
             self.backend.longest_trains = longest_trains
             if longest_trains:
+                self.backend.steered = steer(self.backend.ports)
                 for namespace in self.namespaces:
                     with entered(namespace):  # else TCP makes trains of a millisecond of the dilated rate
                         Path("/proc/sys/net/ipv4/tcp_min_tso_segs").write_text(str(LONGEST_SEGMENTS))
             on_error.pop_all()
+
+    def dilate(self, dilation: float) -> None:
+        """Let time run more slowly, or faster, from now on.
+
+        Args:
+            dilation: the factor; the links must be open.
+        """
+        self.dilation = self.backend.dilation = dilation
+        for port in self._ports_of_hosts:
+            port.netlink.route("replace", **_route(port.index, self._metrics()))
+
+    def bytes_of_hosts(self) -> list[int]:
+        """Count what each host has sent, and then what each has received, in bytes of frames."""
+        counts = [
+            port.netlink.get_links(port.index)[0].get_attr("IFLA_STATS64") for port in self._ports_of_hosts
+        ]
+        return [each["tx_bytes"] for each in counts] + [each["rx_bytes"] for each in counts]
+
+    @property
+    def _ports_of_hosts(self) -> list[Port]:
+        return self.backend.ports[: len(self.addresses)]
+
+    def _metrics(self) -> dict[str, Any]:
+        """What TCP takes from a host's route."""
+        return {
+            "cc_algo": self._congestion_control,
+            "rto_min": round(RTO_MIN_MS * self.dilation),
+            "lock": 1 << _RTO_MIN,  # TCP uses this metric only if it is locked
+        }
 
     def shape(self, link: Link | Sites | None) -> None:
         """Set what the hosts' connections can carry.
@@ -215,8 +243,7 @@ class Star:
                 host.link("set", index=index, state="up")
             host.addr("add", index=inner, address=address, prefixlen=32)
             host.route("add", dst=f"{_GATEWAY}/32", oif=inner, scope=_LINK_SCOPE)
-            # The route leads only to other hosts: with a default route, programs would wait for a name server.
-            host.route("add", dst=NETWORK, gateway=_GATEWAY, oif=inner, metrics=dict(metrics))
+            host.route("add", **_route(inner, metrics))
             for buffer in ("tcp_rmem", "tcp_wmem"):
                 sizes = f"4096 {_SOCKET_BUFFER_BYTES} {_LARGEST_SOCKET_BUFFER_BYTES}"
                 _write(f"/proc/sys/net/ipv4/{buffer}", sizes)
@@ -231,6 +258,11 @@ class Star:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._cleanup.close()
+
+
+def _route(index: int, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """A host's route to other hosts alone: with a default route, programs would wait for a name server."""
+    return {"dst": NETWORK, "gateway": _GATEWAY, "oif": index, "metrics": dict(metrics)}
 
 
 def _write(path: str, value: str) -> None:

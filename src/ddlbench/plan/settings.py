@@ -98,11 +98,9 @@ class Replaying:
 
     Attributes:
         own_work_percent: the share of all cores that moving the bytes of a step may take, at most.
-        cpu_ns_per_byte: CPU time of a byte that a worker sends.
     """
 
     own_work_percent: float
-    cpu_ns_per_byte: float
 
 
 @dataclass(frozen=True)

@@ -123,12 +123,14 @@ class ReplayedStep:
         forward_ms: the whole forward pass.
         backward_ms: the time before the gradient of each parameter array is ready, from the last array to the first.
         optimizer_ms: the update of all parameters.
+        dilation: of time, where compute is replayed by waiting (None: that of the assignment).
     """
 
     kind: str
     forward_ms: float
     backward_ms: Sequence[float]
     optimizer_ms: float
+    dilation: float | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from ddlbench.plan import Plan, Run
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.runs.placement import members_of
 
+_NEVER_S = 7 * 86400.0  # a step may take hours; who is missing is seen by the supervisor
+
 
 def group_job(
     plan: Plan,
@@ -60,6 +62,7 @@ def group_job(
         inherited=dict(os.environ),
         logs=str(logs.resolve()),
         facts=machine,
+        framework_timeout_s=_NEVER_S if here.waits else None,
     )
 
 

@@ -92,7 +92,7 @@ class Inventory:
         return fingerprint(
             point.as_dict(),
             measure=as_params(self.measure),
-            dilation=placed.dilation,
+            dilation=placed.planned_dilation,
             environment_sha256=self.environments[point.runtime].sha256,
             code_sha256=self.code["sha256"],
             dataset_sha256=self.datasets[point.dataset_key].sha256,

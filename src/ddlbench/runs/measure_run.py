@@ -107,7 +107,7 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
         parameters={
             "run": run.id,
             "measure": as_params(plan.settings.measure),
-            "dilation": inventory.placement(run).dilation,
+            "dilation": inventory.placement(run).planned_dilation,
         },
         started=started,
     )

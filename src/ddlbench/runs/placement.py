@@ -16,7 +16,7 @@ from ddlbench.network.hosts import Placement, on_nodes, place, place_waiting
 from ddlbench.network.limits import check_queues
 from ddlbench.network.link import Link
 from ddlbench.plan import Plan, Point, Run
-from ddlbench.runs.replay_dilation import replay_dilation
+from ddlbench.sweep.measured_dilation import least_dilation
 from ddlbench.system.gpu_shares import Gpu, share_out
 
 
@@ -37,12 +37,13 @@ def placement(plan: Plan, run: Run) -> Placement:
     if is_on_nodes(point.fabric):
         return on_nodes(point.hosts, vcpus=point.vcpus, memory_gb=point.memory_gb)
     if point.replay and point.replay.kind == "gpu":
-        cores = sorted(os.sched_getaffinity(0))
+        asked = plan.settings.dilation
         return place_waiting(
             point.hosts,
-            cores=cores,
+            cores=sorted(os.sched_getaffinity(0)),
             available_memory_bytes=psutil.virtual_memory().available,
-            dilation=replay_dilation(plan, run, len(cores)),
+            dilation=least_dilation(run.points) if asked == "auto" else float(asked),
+            is_least=asked == "auto" and point.hosts > 1,
         )
     placed = place(
         point.hosts,

@@ -56,5 +56,5 @@ def refuse_too_much(percent: float, most_percent: float, dilation: float, words:
     raise DdlbenchError(
         f"{words}: moving the bytes took {percent:.1f} % of this machine's cores, and replayed compute allows "
         f"{most_percent:g} % (replay.own_work_percent). It has a time dilation of {dilation:g}, and {enough} would do: "
-        f"set `replay.cpu_ns_per_byte` {percent / most_percent:.2g} times as high, or `dilation: {enough}`"
+        f"set `dilation: {enough}`, or try again when this machine is less busy"
     )

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from ddlbench.devices.device import Replay
+from ddlbench.hosts.group_on_hosts import GroupOnHosts
+from ddlbench.launch.group_job import GroupJob
 from ddlbench.plan import Point
-from ddlbench.protocol.messages import Concluded, ModelShape, ReplayedStep, Trained, TrainingPoint
+from ddlbench.protocol.messages import Concluded, ModelShape, Prepared, ReplayedStep, Trained, TrainingPoint
 from ddlbench.sweep.steps import joined_times_ms
 
 _TIMES = (
@@ -13,11 +16,13 @@ _TIMES = (
 )  # what members report of a step, means over their steps
 
 
-def training_point(point: Point) -> TrainingPoint:
+def training_point(point: Point, dilation: float | None = None, *, takes_time: bool = True) -> TrainingPoint:
     """Select the part of a point that workers need.
 
     Args:
         point: of the plan.
+        dilation: of time, where compute is replayed by waiting (None: that of the workers' assignments).
+        takes_time: whether replayed compute takes any.
 
     Returns:
         Model, image shape (height, width, channels), data set, global batch size, learning rate and momentum; and what
@@ -31,9 +36,14 @@ def training_point(point: Point) -> TrainingPoint:
         point.batch_size,
         point.learning_rate,
         point.momentum,
-        ReplayedStep(replay.kind, replay.forward_ms, replay.backward_ms, replay.optimizer_ms)
-        if replay
-        else None,
+        _replayed_step(replay, dilation, 1.0 if takes_time else 0.0) if replay else None,
+    )
+
+
+def _replayed_step(replay: Replay, dilation: float | None, share: float) -> ReplayedStep:
+    backward_ms = [share * each for each in replay.backward_ms]
+    return ReplayedStep(
+        replay.kind, share * replay.forward_ms, backward_ms, share * replay.optimizer_ms, dilation
     )
 
 
@@ -102,6 +112,27 @@ def not_fitting(reason: str) -> dict[str, object]:
         "parameters_sha256": [],
         "parameters_identical": None,
     }
+
+
+def lacked_memory(job: GroupJob, group: GroupOnHosts, prepared: Sequence[Prepared]) -> str:
+    """Say on which hosts a step does not fit into memory, and into how much.
+
+    Args:
+        job: for the hosts' memory, and whether workers compute on GPUs.
+        group: that was asked.
+        prepared: the members' replies.
+
+    Returns:
+        `does not fit into 4 GB (the study's host) on h1, h2`.
+    """
+    members = zip(group.members, prepared, strict=True)
+    hosts = dict.fromkeys(group.hosts.hosts[member.host].name for member, reply in members if not reply.fits)
+    whose = "this machine's share" if job.placement.memory_reduced else "the study's host"
+    what = f"{job.placement.hosts[0].memory_bytes / 2**30:.3g} GB ({whose})"
+    if job.devices == "gpu":
+        least = min((share.memory_bytes for share in group.gpus), default=None)
+        what = f"{'its GPU' if least is None else f'{least / 2**30:.3g} GB of its GPU'} or {what}"
+    return f"does not fit into {what} on {', '.join(hosts)}"
 
 
 def _shape(shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -26,9 +26,10 @@ from ddlbench.protocol.messages import Prepared
 from ddlbench.sweep.attempts import FAILURE, keep
 from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
+from ddlbench.sweep.measured_dilation import dilated
 from ddlbench.sweep.own_work import own_work_percent
 from ddlbench.sweep.progress import Progress
-from ddlbench.sweep.repetition import model_shapes, not_fitting, trained, training_point
+from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SessionJob
 from ddlbench.sweep.sources import sources
@@ -93,6 +94,19 @@ class Session:
         self.group.group.connect(self.models)
         self.is_connected = True
 
+    def dilate(self) -> None:
+        """Choose the time dilation, where that was left to measurement."""
+        self.job = dilated(self.job, self.group)
+        if self.dilation != self.job.group.placement.dilation:
+            self.dilation = self.job.group.placement.dilation
+            print(
+                f"time dilation {self.dilation:g}, by what moving bytes costs here",
+                file=sys.stderr,
+                flush=True,
+            )
+            self._of_telemetry.close()
+            self.telemetry = self._watch()
+
     def relaunch(self) -> None:
         """Start a new group in the same runtime."""
         self.connect(restart=True)
@@ -127,6 +141,7 @@ class Session:
             "run": self.job.group.run,
             "started": started.isoformat(),
             "dilation": self.dilation,
+            "dilation_measured": self.job.group.placement.is_least,
             "threads": self.job.group.placement.hosts[0].threads,
             "host_memory_bytes": self.job.group.placement.hosts[0].memory_bytes,
             "slice_ms": self.group.group.ready[0].slice_ms,
@@ -150,7 +165,7 @@ class Session:
         """Train, if the point fits into the hosts' memory; return this part of the record."""
         prepared = self._prepared(pending)
         if not all(reply.fits for reply in prepared):
-            return self._not_fitting(prepared)
+            return not_fitting(lacked_memory(self.job.group, self.group, prepared))
         is_cold = (is_new or self.is_cold) and not pending.point.replay  # which has nothing to warm up
         warmup_steps = self.job.measure.warmup_steps if is_cold else 0
         self.is_cold = False
@@ -163,7 +178,7 @@ class Session:
         """Send the point to the workers; each tries one step alone."""
         began = monotonic()
         seed = pending.point.seed + pending.repetition
-        prepared = self.group.group.prepare(training_point(pending.point), seed)
+        prepared = self.group.group.prepare(training_point(pending.point, self.dilation), seed)
         if all(reply.fits for reply in prepared):
             self.clock.steps_s += monotonic() - began
         return prepared
@@ -206,17 +221,6 @@ class Session:
             "others": others and asdict(others),
             "telemetry": sampled and asdict(sampled),
         }
-
-    def _not_fitting(self, prepared: list[Prepared]) -> dict[str, object]:
-        members = zip(self.group.members, prepared, strict=True)
-        hosts = [self.group.hosts.hosts[member.host].name for member, reply in members if not reply.fits]
-        placement = self.job.group.placement
-        whose = "this machine's share" if placement.memory_reduced else "the study's host"
-        what = f"{placement.hosts[0].memory_bytes / 2**30:.3g} GB ({whose})"
-        if self.job.group.devices == "gpu":
-            least = min((share.memory_bytes for share in self.group.gpus), default=None)
-            what = f"{'its GPU' if least is None else f'{least / 2**30:.3g} GB of its GPU'} or {what}"
-        return not_fitting(f"does not fit into {what} on {', '.join(hosts)}")
 
     def _make(self, link: Link | Sites | None) -> tuple[dict[str, object] | None, bool]:
         """Shape and check the hosts' link; return its part of the record (None: not emulated) and whether it is new."""
@@ -264,6 +268,7 @@ def run(job: SessionJob) -> None:
     with launched(job.group) as group, ExitStack() as stack:
         session = Session(job, group, clock, stack)
         session.connect()
+        session.dilate()
         clock.launch_s = monotonic() - clock.started
         measure_in_rounds(session, pending, job.measure, progress)
     spent = json.dumps({**clock.as_dict(), "telemetry": session.telemetry and session.telemetry.costs})

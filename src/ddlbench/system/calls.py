@@ -13,6 +13,8 @@ _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_TIMERSLACK, _PR_SET_CHILD_SUBREAPER = 1, 15, 29, 36
 # sched_getattr(2) and sched_setattr(2): Debian's C library has no functions for them.
 _SCHEDULER_CALLS = {"x86_64": (315, 314), "aarch64": (275, 274)}
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # on all architectures
+_FSOPEN_CLOEXEC, _FSCONFIG_CMD_CREATE, _FSMOUNT_CLOEXEC = 1, 6, 1
 _M_ARENA_MAX = -8  # glibc's malloc.h
 _THREAD_ATTRIBUTES_BYTES = 64  # pthread_attr_t has 56
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -73,6 +75,23 @@ def set_network_namespace(namespace: int) -> None:
         OSError: the kernel refused.
     """
     _check(_libc.setns(namespace, _CLONE_NEWNET), "entering a network namespace")
+
+
+def open_sysfs() -> int:
+    """Open the sysfs of the calling thread's network namespace; it is mounted nowhere.
+
+    Returns:
+        A file descriptor of its root, which the caller closes.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    system = _opened(_libc.syscall(_FSOPEN, b"sysfs", _FSOPEN_CLOEXEC), "opening sysfs")
+    try:
+        _check(_libc.syscall(_FSCONFIG, system, _FSCONFIG_CMD_CREATE, None, None, 0), "making a sysfs")
+        return _opened(_libc.syscall(_FSMOUNT, system, _FSMOUNT_CLOEXEC, 0), "opening sysfs")
+    finally:
+        os.close(system)
 
 
 class SchedulingAttributes(NamedTuple):
@@ -151,6 +170,11 @@ def set_malloc_arenas(count: int) -> None:
         count: how many; by default there is one for each thread, up to 8 times the cores.
     """
     _libc.mallopt(_M_ARENA_MAX, count)
+
+
+def _opened(descriptor: int, action: str) -> int:
+    _check(min(descriptor, 0), action)
+    return descriptor
 
 
 def _check(result: int, action: str) -> None:

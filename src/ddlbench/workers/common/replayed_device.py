@@ -97,12 +97,12 @@ def device_of(assignment: Assignment, step: ReplayedStep) -> ReplayedDevice:
 
     Args:
         assignment: of the worker.
-        step: for the kind of device.
+        step: for the kind of device, and the dilation if that was chosen after the worker had started.
 
     Returns:
         A device without work. On a CPU a core stands for all cores of the host that is emulated: the dilation says how
         many they are, once the host's share of the core is taken from it.
     """
     if step.kind == "gpu":
-        return WaitingDevice(assignment.dilation)
+        return WaitingDevice(step.dilation or assignment.dilation)
     return BurningDevice(assignment.dilation * assignment.core_share)

@@ -7,6 +7,7 @@ Horovod's hooks run when the time of a gradient has passed, and its thread sums 
 
 import sys
 import time
+from dataclasses import replace
 
 import horovod
 import horovod.torch as hvd
@@ -87,22 +88,31 @@ class Worker:
             That it is done.
         """
         self.point = None
+        self.meet()
+        for each in command.models:
+            if (key := (each.model, each.image_shape)) not in self.models:
+                self.models[key] = Model(*key)
+        self.widen()
+        return Connected()
+
+    def meet(self) -> None:
+        """Initialise Horovod with new connections."""
         if hvd.is_initialized():
             hvd.shutdown()
         with meeting(self.assignment, self.meetings):
             hvd.init()
             hvd.barrier()
         self.meetings += 1
-        for each in command.models:
-            if (key := (each.model, each.image_shape)) not in self.models:
-                self.models[key] = Model(*key)
+
+    def widen(self) -> None:
+        """Let TCP's windows grow to what a step of each model needs, by steps that take no time."""
+        for model in self.models.values():
+            model.network.step = None
             for _ in range(2):
-                self.models[key].network.step = None  # it takes no time
-                self.models[key].step()
-        return Connected()
+                model.step()
 
     def prepare(self, command: Prepare) -> Prepared:
-        """Take a point: the step that is replayed.
+        """Take a point: the step that is replayed. Another dilation of time is another cycle of Horovod.
 
         Args:
             command: the point.
@@ -110,11 +120,16 @@ class Worker:
         Returns:
             That it fits, and the number of parameters.
         """
-        assert command.point.replay is not None
+        step = command.point.replay
+        assert step is not None
+        if step.dilation not in (None, self.assignment.dilation):
+            self.assignment = replace(self.assignment, dilation=step.dilation)
+            self.meet()
+            self.widen()
         self.point = self.models[command.point.key]
         network = self.point.network
-        network.step = command.point.replay
-        network.device = device_of(self.assignment, network.step)
+        network.step = step
+        network.device = device_of(self.assignment, step)
         return Prepared(fits=True, parameter_count=sum(each.numel() for each in network.arrays))
 
     def train(self, command: Train) -> Trained:

@@ -1,0 +1,114 @@
+"""How far time is dilated where compute is replayed by waiting: so far that moving the bytes hardly counts.
+
+What moving them costs is measured with the worker group itself, on its hosts, by steps without any compute: first on
+open links, then on links that the bytes of a step pass in a tenth of the step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import floor, log10
+
+from ddlbench.hosts.group_on_hosts import GroupOnHosts
+from ddlbench.network.limits import TBF_MOST_MBIT
+from ddlbench.network.link import Link
+from ddlbench.network.star import Star
+from ddlbench.plan import Point
+from ddlbench.sweep.repetition import training_point
+from ddlbench.sweep.session_job import SessionJob
+from ddlbench.telemetry.waiting import Waiting
+
+LEAST = 10.0  # a thread that wakes may find its core taken for a tick (4 ms), which is to be little of a step
+_MARGIN = 1.15  # a byte costs more in one step than in another
+_SHARE_OF_STEP = 0.1  # in which the bytes pass while their cost is measured
+
+
+def least_dilation(points: Sequence[Point]) -> float:
+    """Compute the dilation that points need at least, whatever moving their bytes costs.
+
+    Args:
+        points: of a run.
+
+    Returns:
+        LEAST, or more where the kernel shapes no link that is as fast as theirs.
+    """
+    fastest_mbit = max((point.bandwidth_mbit or 0.0 for point in points), default=0.0)
+    return rounded_up(max(LEAST, fastest_mbit / TBF_MOST_MBIT))
+
+
+def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_percent: float) -> float:
+    """Choose the time dilation by what moving the bytes of a step costs on this machine.
+
+    Args:
+        group: on emulated hosts, connected, on open links; they are open again afterwards.
+        points: all that it will measure.
+        own_work_percent: what moving the bytes may take of the cores, over a step.
+
+    Returns:
+        The factor: at least that of `least_dilation`, rounded up to two digits.
+    """
+    star = group.hosts.star
+    assert star is not None
+    allowed = own_work_percent / 100 * len(group.hosts.hosts[0].cores)
+    shortest = {}
+    for point in sorted(points, key=lambda each: -each.replay.step_ms if each.replay else 0.0):
+        shortest[point.model, point.image_shape] = point
+    needed = [least_dilation(points)]
+    for point in shortest.values():
+        assert point.replay is not None
+        allowed_ms = allowed * point.replay.step_ms
+        moved = _moved(group, star, point)
+        span_ms = _SHARE_OF_STEP * point.replay.step_ms * max(LEAST, moved.work_ms / allowed_ms)
+        star.shape(Link(moved.most_bytes * 8e-3 / span_ms * star.dilation))
+        needed.append(_MARGIN * _moved(group, star, point).work_ms / allowed_ms)
+        star.shape(None)
+    return rounded_up(max(needed))
+
+
+def dilated(job: SessionJob, group: GroupOnHosts) -> SessionJob:
+    """Choose the time dilation of a session, if that was left to measurement, and let the group's hosts have it.
+
+    Args:
+        job: the session's.
+        group: on its hosts, connected, on open links.
+
+    Returns:
+        The job, with the dilation.
+    """
+    placement = job.group.placement
+    if not placement.is_least:
+        return job
+    points = [Point.from_dict(each.point) for each in job.points]
+    factor = measured_dilation(group, points, job.most_own_work_percent)
+    group.dilate(factor, max(each.replay.step_ms for each in points if each.replay) * factor / 1000)
+    group.group.prepare(training_point(points[0], factor), points[0].seed)  # while the links are open
+    return replace(job, group=replace(job.group, placement=replace(placement, dilation=factor)))
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A step without compute: the CPU time of all workers, and the bytes of the host that sent or received most."""
+
+    work_ms: float
+    most_bytes: int
+
+
+def _moved(group: GroupOnHosts, star: Star, point: Point) -> _Moved:
+    group.group.prepare(training_point(point, takes_time=False), point.seed)
+    before, working = star.bytes_of_hosts(), Waiting(group.group.pids())
+    group.group.train(1, from_fresh=True)
+    work_ms = sum(each["ran_ms"] for each in working.since_start())
+    passed = (now - then for now, then in zip(star.bytes_of_hosts(), before, strict=True))
+    return _Moved(work_ms, max(passed))
+
+
+def rounded_up(value: float) -> float:
+    """Round a number up to two digits, so that a small change of what it was computed from changes nothing.
+
+    Args:
+        value: at least 1.
+
+    Returns:
+        The smallest number with two significant digits that is not less.
+    """
+    unit = 10.0 ** (floor(log10(value)) - 1)
+    return float(round(unit * -(-value // unit), 1))
