@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddlbench.cli.arguments import existing_file, number, whole_number
-from ddlbench.errors import ConfigError, DdlbenchError, nearest
+from ddlbench.errors import DdlbenchError
 
 if TYPE_CHECKING:
-    from ddlbench.prediction.cell import Cell
-    from ddlbench.prediction.choice import Goal
-    from ddlbench.prediction.prices import Price
+    from ddlbench.recommender.inquiry import Inquiry
 
 PRICES = Path("config/prices.yaml")
 TABLES = Path("results/tables")
@@ -49,7 +47,7 @@ def _add_cell(group: "argparse._ArgumentGroup") -> None:
     group.add_argument("--latency", type=number(0, 1e5, "a latency in ms"), metavar="MS", help="one way")
     group.add_argument("--bandwidth", type=number(1e-3, 1e7, "a rate in Mbit/s"), metavar="MBIT")
     group.add_argument("--loss", type=number(0, 99, "a loss in percent"), metavar="PERCENT")
-    for name in ("model", "framework", "strategy"):
+    for name in ("model", "framework", "strategy", "devices", "runtime"):
         group.add_argument(f"--{name}")
     group.add_argument(
         "--workers",
@@ -76,34 +74,18 @@ def _add_goal(group: "argparse._ArgumentGroup") -> None:
 
 def _recommend(arguments: argparse.Namespace) -> int:
     """Return 0 if there is something to recommend, else 1."""
-    from ddlbench.prediction.answer import Answer, as_json, in_words
-    from ddlbench.prediction.choice import choose
+    from ddlbench.prediction.answer import as_json, in_words
     from ddlbench.prediction.measured import from_files
     from ddlbench.prediction.predictor import learn
-    from ddlbench.prediction.question import choices
+    from ddlbench.prediction.prices import read_prices
+    from ddlbench.recommender.inquiry import recommended, understood
 
-    price = _price(arguments)
+    prices = read_prices(PRICES, Path()) if arguments.machine is not None else {}
     known = from_files(arguments.table or _tables())
-    if known.per == "epoch" and arguments.images:
-        raise DdlbenchError(
-            "these times are of epochs: say  --steps N  for N epochs, or import with  --images"
-        )
-    asked = choices(known.measured, _cell(arguments), arguments.workers)
-    goal = _goal(arguments, price)
-    options = choose(learn(known.measured), known.measured, asked.cells, goal, known.unfit)
-    answer = Answer(options, goal, known.per, asked.assumed, _warnings(price, options[0].estimate.cell))
+    question = understood(_inquiry(arguments), known, prices)
+    answer = recommended(question, known, learn(known.measured), datetime.now(UTC).date())
     print(json.dumps(as_json(answer), indent=1, allow_nan=False) if arguments.json else in_words(answer))
     return 0 if answer.allowed else 1
-
-
-def _warnings(price: "Price | None", cell: "Cell") -> list[str]:
-    """What is doubtful about a price: its age, and whether it is of such machines as were measured."""
-    if price is None:
-        return []
-    found = price.warning(datetime.now(UTC).date())
-    differs = price.vcpus != cell.vcpus and cell.model
-    other = f"{price.machine} has {price.vcpus:g} vCPUs, and hosts of {cell.vcpus:g} were measured"
-    return [each for each in (found, other if differs else None) if each]
 
 
 def _tables() -> list[Path]:
@@ -115,43 +97,26 @@ def _tables() -> list[Path]:
     )
 
 
-def _cell(arguments: argparse.Namespace) -> dict[str, float | str | None]:
-    return {
-        "batch_size": arguments.batch_size,
-        "latency_ms": arguments.latency,
-        "bandwidth_mbit": arguments.bandwidth,
-        "loss_percent": arguments.loss,
-        "model": arguments.model,
-        "framework": arguments.framework,
-        "strategy": arguments.strategy,
-    }
+def _inquiry(arguments: argparse.Namespace) -> "Inquiry":
+    from ddlbench.recommender.inquiry import Inquiry
 
-
-def _goal(arguments: argparse.Namespace, price: "Price | None") -> "Goal":
-    from ddlbench.prediction.choice import Goal
-
-    return Goal(
+    return Inquiry(
+        batch_size=arguments.batch_size,
+        latency_ms=arguments.latency,
+        bandwidth_mbit=arguments.bandwidth,
+        loss_percent=arguments.loss,
+        model=arguments.model,
+        framework=arguments.framework,
+        strategy=arguments.strategy,
+        devices=arguments.devices,
+        runtime=arguments.runtime,
+        workers=tuple(arguments.workers),
         alpha=arguments.alpha,
         beta=arguments.beta,
-        steps=None if arguments.images else arguments.steps or 1.0,
+        steps=arguments.steps,
         images=arguments.images,
-        price=price,
+        machine=arguments.machine,
         budget=arguments.budget,
         deadline_h=arguments.deadline,
         accuracy_percent=arguments.accuracy,
     )
-
-
-def _price(arguments: argparse.Namespace) -> "Price | None":
-    from ddlbench.prediction.prices import read_prices
-
-    if arguments.machine is None:
-        if arguments.beta or arguments.budget is not None:
-            raise ConfigError("--beta and --budget need a price: say  --machine NAME")
-        return None
-    prices = read_prices(PRICES, Path())
-    if arguments.machine not in prices:
-        raise ConfigError(
-            f"{PRICES}: has no {arguments.machine!r}{nearest(arguments.machine, prices)}; it has {', '.join(prices)}"
-        )
-    return prices[arguments.machine]

@@ -57,7 +57,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
 
     Returns:
         JSON data: `best` (null: nothing may be taken), `runners_up`, `perhaps_better`, `pareto`, `measure_next`,
-        `excluded`, `assumed`, `warnings`. Times are in seconds.
+        `options` (all that may be taken, the best first), `excluded`, `assumed`, `warnings`. Times are in seconds.
     """
     allowed = answer.allowed
     helpful = answer.most_helpful
@@ -70,6 +70,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "perhaps_better": [_option(answer, each) for each in answer.perhaps_better],
         "pareto": [_option(answer, each) for each in allowed if each.is_on_front],
         "measure_next": _option(answer, helpful) | {"gain": helpful.gain} if helpful else None,
+        "options": [_option(answer, each) for each in allowed],
         "excluded": [
             _option(answer, each) | {"why": each.excluded} for each in answer.options if each.excluded
         ],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.prediction import physics, residual
@@ -119,7 +120,10 @@ def learn(measured: Sequence[Measured], seed: int = 0) -> Predictor:
         )
     cells = [each.cell for each in measured]
     near = nearness(cells)
-    return Predictor(_fitted(measured), near, calibrate(*_cross_validated(measured, near.farthest, seed)))
+    with threadpool_limits(
+        1
+    ):  # matrices are small: threads would wait for each other, seconds long on a busy machine
+        return Predictor(_fitted(measured), near, calibrate(*_cross_validated(measured, near.farthest, seed)))
 
 
 def _fitted(measured: Sequence[Measured]) -> _Model:

@@ -11,6 +11,23 @@ ONE = ("model", "devices", "runtime")  # of these the question must have one
 USUAL = ("image_shape", "vcpus", "host_count", "memory_gb")  # of these the most frequent is taken
 
 
+class Unanswerable(DdlbenchError):
+    """A question that cannot be answered as it is asked."""
+
+    exit_code = 1
+
+    def __init__(self, key: str, problem: str, advice: str = "") -> None:
+        """Say what is wrong.
+
+        Args:
+            key: what of the question is wrong or missing.
+            problem: what is wrong with it.
+            advice: what to say on the command line instead; empty: nothing can be.
+        """
+        super().__init__(f"{problem}.  {advice}" if advice else problem)
+        self.key, self.problem = key, problem
+
+
 @dataclass(frozen=True)
 class Choices:
     """The cells to choose from.
@@ -39,7 +56,7 @@ def choices(
         The choices.
 
     Raises:
-        DdlbenchError: a name was never measured, or one must be said; lists those that were.
+        Unanswerable: a name was never measured, or one must be said; lists those that were.
     """
     known: dict[str, float | str | None] = {name: value for name, value in given.items() if value is not None}
     cells = [each.cell for each in measured]
@@ -60,15 +77,17 @@ def choices(
     most = max(cell.workers for cell in cells)
     asked = Cell(1.0, 1)
     asked = replace(asked, **{field.name: known[field.name] for field in fields(Cell) if field.name in known})  # type: ignore[arg-type]
-    return Choices(
-        tuple(
-            replace(asked, framework=framework, strategy=strategy, workers=count)
-            for framework, strategy in systems
-            for count in (workers or range(1, most + 1))
-            if count <= asked.batch_size
-        ),
-        assumed,
+    found = tuple(
+        replace(asked, framework=framework, strategy=strategy, workers=count)
+        for framework, strategy in systems
+        for count in (workers or range(1, most + 1))
+        if count <= asked.batch_size
     )
+    if not found:
+        raise Unanswerable(
+            "workers", f"a batch of {asked.batch_size:g} has too few images for {min(workers)} workers"
+        )
+    return Choices(found, assumed)
 
 
 def _with(cells: list[Cell], name: str, value: float | str | None) -> list[Cell]:
@@ -78,8 +97,8 @@ def _with(cells: list[Cell], name: str, value: float | str | None) -> list[Cell]
     if found := [cell for cell in cells if getattr(cell, name) == value]:
         return found
     known = sorted({str(getattr(cell, name)) for cell in cells})
-    raise DdlbenchError(
-        f"{name} {value!r} was not measured{nearest(value, known)}; measured: {', '.join(known)}"
+    raise Unanswerable(
+        name, f"{name} {value!r} was not measured{nearest(value, known)}; measured: {', '.join(known)}"
     )
 
 
@@ -87,7 +106,7 @@ def _only(cells: list[Cell], name: str) -> str:
     values = sorted({str(getattr(cell, name)) for cell in cells})
     if len(values) == 1:
         return values[0]
-    raise DdlbenchError(f"which {name}? Measured: {', '.join(values)}.  Say  --{name} {values[0]}")
+    raise Unanswerable(name, f"which {name}? Measured: {', '.join(values)}", f"Say  --{name} {values[0]}")
 
 
 def _usual(cells: list[Cell], name: str, assumed: dict[str, str]) -> float | str | None:

@@ -1,0 +1,191 @@
+"""What somebody asks, on the command line and over HTTP: what is trained over which link, and what is wanted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ddlbench.errors import nearest
+from ddlbench.prediction.answer import Answer
+from ddlbench.prediction.cell import Cell
+from ddlbench.prediction.choice import Goal, choose
+from ddlbench.prediction.foreign import MOST_NAME, RANGES
+from ddlbench.prediction.measured import Knowledge
+from ddlbench.prediction.predictor import Predictor
+from ddlbench.prediction.prices import Price
+from ddlbench.prediction.question import Choices, Unanswerable, choices
+
+MOST_OPTIONS = 256  # of workers, frameworks and strategies that are compared at once
+MOST_NUMBERS = 64  # of workers that one inquiry names
+
+
+def _within(name: str, what: str) -> object:
+    least, most = RANGES[name]
+    return Field(ge=least, le=most, allow_inf_nan=False, description=what)
+
+
+Name = Annotated[str, Field(min_length=1, max_length=MOST_NAME)]
+Workers = Annotated[int, Field(ge=RANGES["workers"][0], le=RANGES["workers"][1])]
+Weight = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+
+
+class Training(BaseModel):
+    """What is trained, and over which link. What is not said is as it was measured most often."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    batch_size: Annotated[float, _within("batch_size", "images of a step, of all workers together")]
+    latency_ms: Annotated[float | None, _within("latency", "one way")] = None
+    bandwidth_mbit: Annotated[float | None, _within("bandwidth", "of each host's link")] = None
+    loss_percent: Annotated[float | None, _within("loss", "packets lost on the way")] = None
+    model: Name | None = None
+    framework: Name | None = None
+    strategy: Name | None = None
+    devices: Name | None = None
+    runtime: Name | None = None
+    workers: Annotated[
+        tuple[Workers, ...],
+        Field(max_length=MOST_NUMBERS, strict=False, description="none: 1 to the most that were measured"),
+    ] = ()
+
+
+class Inquiry(Training):
+    """A training, and what is wanted of it: the least of alpha x hours + beta x cost, within limits."""
+
+    alpha: Annotated[Weight, Field(description="weight of an hour")] = 1.0
+    beta: Annotated[Weight, Field(description="weight of a unit of money; needs a machine")] = 0.0
+    steps: Annotated[
+        float | None,
+        Field(ge=1, le=1e12, allow_inf_nan=False, description="or epochs, where these were timed"),
+    ] = None
+    images: Annotated[
+        float | None,
+        Field(ge=1, le=1e15, allow_inf_nan=False, description="over all epochs; instead of steps"),
+    ] = None
+    machine: Annotated[Name | None, Field(description="whose price is known")] = None
+    budget: Annotated[
+        float | None, Field(ge=0, le=1e12, allow_inf_nan=False, description="needs a machine")
+    ] = None
+    deadline_h: Annotated[float | None, Field(ge=0, le=1e9, allow_inf_nan=False)] = None
+    accuracy_percent: Annotated[float | None, Field(ge=0, le=100, allow_inf_nan=False)] = None
+
+
+def options_for(training: Training, known: Knowledge) -> Choices:
+    """List the cells that a question leaves open.
+
+    Args:
+        training: what is trained.
+        known: what was measured.
+
+    Returns:
+        The choices.
+
+    Raises:
+        Unanswerable: a name was never measured or one must be said, or there are too many options.
+    """
+    given = training.model_dump(include=set(Training.model_fields) - {"workers"})
+    found = choices(known.measured, given, training.workers)
+    if len(found.cells) > MOST_OPTIONS:
+        raise Unanswerable(
+            "workers", f"{len(found.cells)} options are too many to compare; {MOST_OPTIONS} are the most"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Question:
+    """An inquiry that can be answered.
+
+    Attributes:
+        choices: the cells to choose from.
+        goal: what is wanted.
+    """
+
+    choices: Choices
+    goal: Goal
+
+
+def understood(inquiry: Inquiry, known: Knowledge, prices: Mapping[str, Price]) -> Question:
+    """Check an inquiry by what was measured and priced; nothing is predicted for it.
+
+    Args:
+        inquiry: what is asked.
+        known: what was measured.
+        prices: of machines, by name.
+
+    Returns:
+        The question.
+
+    Raises:
+        Unanswerable: something in the inquiry does not fit; names it.
+    """
+    price = _price(inquiry, prices)
+    if inquiry.images and known.per == "epoch":
+        raise Unanswerable(
+            "images",
+            "these times are of epochs: say how many epochs",
+            "Say  --steps N, or import with  --images N",
+        )
+    if inquiry.images and inquiry.steps:
+        raise Unanswerable("images", "either images or steps can be said, not both")
+    goal = Goal(
+        alpha=inquiry.alpha,
+        beta=inquiry.beta,
+        steps=None if inquiry.images else inquiry.steps or 1.0,
+        images=inquiry.images,
+        price=price,
+        budget=inquiry.budget,
+        deadline_h=inquiry.deadline_h,
+        accuracy_percent=inquiry.accuracy_percent,
+    )
+    return Question(options_for(inquiry, known), goal)
+
+
+def recommended(question: Question, known: Knowledge, predictor: Predictor, today: date) -> Answer:
+    """Answer a question.
+
+    Args:
+        question: that was understood.
+        known: what was measured.
+        predictor: that was learned from it.
+        today: the day by which a price is old.
+
+    Returns:
+        The answer.
+    """
+    cells, goal = question.choices.cells, question.goal
+    options = choose(predictor, known.measured, cells, goal, known.unfit)
+    return Answer(options, goal, known.per, question.choices.assumed, _warnings(goal.price, cells[0], today))
+
+
+class Unpriced(Unanswerable):
+    """An inquiry about money without a price."""
+
+    exit_code = 2
+
+
+def _price(inquiry: Inquiry, prices: Mapping[str, Price]) -> Price | None:
+    if inquiry.machine is None:
+        if inquiry.beta or inquiry.budget is not None:
+            wanting = "beta" if inquiry.beta else "budget"
+            raise Unpriced(wanting, "beta and budget need a price: name a machine", "Say  --machine NAME")
+        return None
+    if inquiry.machine not in prices:
+        raise Unpriced(
+            "machine",
+            f"there is no price of {inquiry.machine!r}{nearest(inquiry.machine, prices)}; "
+            f"known: {', '.join(prices) or 'none'}",
+            "Prices are in config/prices.yaml",
+        )
+    return prices[inquiry.machine]
+
+
+def _warnings(price: Price | None, cell: Cell, today: date) -> list[str]:
+    """What is doubtful about a price: its age, and whether it is of such machines as were measured."""
+    if price is None:
+        return []
+    differs = price.vcpus != cell.vcpus and cell.model
+    other = f"{price.machine} has {price.vcpus:g} vCPUs, and hosts of {cell.vcpus:g} were measured"
+    return [each for each in (price.warning(today), other if differs else None) if each]
