@@ -42,7 +42,7 @@ from benchmarks.groups import hosts_on, ours, placement_from, star_of, steps_for
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import Placement
 from ddlbench.network.link import Link
-from ddlbench.sandbox.sandbox import sandboxed
+from ddlbench.sandbox.sandbox import outer_descriptors, sandboxed
 from ddlbench.system.processes import die_with_parent
 
 BATCH_SIZE = 128
@@ -174,6 +174,7 @@ def server(placement: Placement, job: Mapping[str, Any]) -> Iterator[Server]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        pass_fds=outer_descriptors(),
         preexec_fn=die_with_parent,
     ) as process:
         try:

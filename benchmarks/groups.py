@@ -5,7 +5,7 @@ import os
 import resource
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
@@ -23,7 +23,6 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.hosts.group_on_hosts import assignments
 from ddlbench.launch.bare import workers_argv, workers_environment
 from ddlbench.launch.control_socket import unix_socket
-from ddlbench.launch.core_shares import CoreShares
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.group_member import Launch
@@ -33,6 +32,8 @@ from ddlbench.network.hosts import Host, Placement, place
 from ddlbench.network.star import Star
 from ddlbench.protocol.messages import FROM_MEMBER, Hello, ModelShape, Shape, TrainingPoint
 from ddlbench.protocol.timeouts import Timeouts
+from ddlbench.shares.division import Division
+from ddlbench.shares.fillers import Fillers
 from ddlbench.system.namespaces import enter
 from ddlbench.system.processes import die_with_parent
 
@@ -94,9 +95,9 @@ class Ours:
     """Our worker group, its models made for images of one shape, of one data set."""
 
     def __init__(
-        self, group: WorkerGroup, shares: CoreShares, images: str = "digits", shape: Shape = DIGITS
+        self, group: WorkerGroup, fillers: Fillers, images: str = "digits", shape: Shape = DIGITS
     ) -> None:
-        self.group, self.shares = group, shares
+        self.group, self.fillers = group, fillers
         self.images, self.shape = images, shape
 
     def take(self, model: str, batch_size: int, momentum: float = 0.0) -> int:
@@ -108,7 +109,7 @@ class Ours:
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[float]:
         """The times of `steps` steps that the ranks take together."""
-        with self.shares.held():
+        with self.fillers.running():
             reports = self.group.train(steps, from_fresh=from_fresh)
         return together([times for report in reports for times in report.step_times_ms])
 
@@ -165,20 +166,23 @@ def ours(
             logs=folder,
         )
         environment = workers_environment(os.environ, threads=hosts[0].threads, interface="eth0")
+        deadline = monotonic() + TIMEOUTS.launch_s
         with (
+            ExitStack() as stack,
             ForkServer(workers_argv(python, worker), environment, log=Path(folder) / "log") as server,
+            Division(stack, contained=False).starter(server, hosts, deadline) as dividing,
             WorkerGroup(
-                server,
+                dividing,
                 launches,
                 assignments(job, hosts, [host.address for host in hosts]),
                 control=unix_socket(control, greetings=(Hello,), kinds=FROM_MEMBER),
                 timeouts=TIMEOUTS,
                 check=star.backend.check,
             ) as group,
-            CoreShares(server, hosts, monotonic() + TIMEOUTS.launch_s) as shares,
+            Fillers(dividing, hosts, deadline) as fillers,
         ):
             group.connect([ModelShape(model, shape) for model in models])
-            yield Ours(group, shares, images, shape)
+            yield Ours(group, fillers, images, shape)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ LARGE = 4 << 20  # against which a burst of 32 kB is nothing
 LITTLE = StopRule(min_repetitions=3, max_repetitions=3, interval_percent=50)
 LIMITS = Timeouts(launch_s=300, prepare_s=300, step_s=300, heartbeat_s=120)
 FORGIVING = Tolerances(
-    rate_percent=99.9, rtt_percent=100, rtt_ms=10_000, loss_points=99, others_percent=100
+    rate_percent=99.9, rtt_percent=100, rtt_ms=10_000, loss_points=99, others_percent=100, share_percent=100
 )  # of all but a dead link
 
 

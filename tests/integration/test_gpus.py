@@ -139,6 +139,7 @@ def test_collectives_over_nccl_keep_to_the_link(pythons, tmp_path):
             "rtt_ms": 50,
             "loss_points": 5,
             "others_percent": 100,
+            "share_percent": 100,
         },
         timeouts={"launch_s": 300, "prepare_s": 120, "step_s": 60, "heartbeat_s": 60},
         python=pythons("torch"),

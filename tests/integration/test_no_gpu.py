@@ -91,7 +91,9 @@ def test_a_probe_by_nccl_says_that_there_is_no_gpu_before_anything_starts(no_gpu
         transport="nccl",
         dilation=1,
         rule=StopRule(min_repetitions=1, max_repetitions=1, interval_percent=1),
-        tolerances=Tolerances(rate_percent=1, rtt_percent=1, rtt_ms=1, loss_points=1, others_percent=100),
+        tolerances=Tolerances(
+            rate_percent=1, rtt_percent=1, rtt_ms=1, loss_points=1, others_percent=100, share_percent=100
+        ),
         timeouts=Timeouts(launch_s=1, prepare_s=1, step_s=1, heartbeat_s=1),
         python="",
         logs=tmp_path,

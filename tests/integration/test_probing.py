@@ -28,7 +28,7 @@ EARLY_US = 300  # a packet is let go 0.2 ms early, which that takes; a delay is 
 OF_BURST = 1.05  # what a link that was idle carries at once, 32 kB of 1 MB
 PROBE = [sys.executable, "-m", "ddlbench.cli", "probe"]
 LOOSE = Tolerances(
-    rate_percent=99.9, rtt_percent=100, rtt_ms=10_000, loss_points=99, others_percent=100
+    rate_percent=99.9, rtt_percent=100, rtt_ms=10_000, loss_points=99, others_percent=100, share_percent=100
 )  # of all but a dead link
 LITTLE = StopRule(min_repetitions=3, max_repetitions=5, interval_percent=5)
 MUCH = replace(LITTLE, min_repetitions=100, max_repetitions=100)  # nobody waits for its end
@@ -98,7 +98,14 @@ def test_what_a_link_was_measured_to_be_comes_with_its_probe():
 
 
 def test_a_link_out_of_tolerance_is_not_probed(capfd):
-    none = Tolerances(rate_percent=1e-9, rtt_percent=1e-9, rtt_ms=1e-9, loss_points=1e-9, others_percent=100)
+    none = Tolerances(
+        rate_percent=1e-9,
+        rtt_percent=1e-9,
+        rtt_ms=1e-9,
+        loss_points=1e-9,
+        others_percent=100,
+        share_percent=100,
+    )
     with pytest.raises(DdlbenchError, match="the probe failed"):
         probe_link(
             Link(100),

@@ -15,6 +15,7 @@ from pathlib import Path
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.sandbox.sandbox import check_sandbox
+from ddlbench.shares.control_groups import own_group_here
 from tests.support.repository import REPOSITORY
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -64,6 +65,12 @@ def _sandboxes() -> bool:
     return True
 
 
+def _divides_cores() -> bool:
+    """Whether we may make control groups that divide the cores below our own, by the kernel's first version of them."""
+    group = own_group_here()
+    return group is not None and os.access(group, os.W_OK) and (group / "cpu.shares").exists()
+
+
 NEEDS = {
     "root": Need(lambda: os.geteuid() == 0, "sudo make test-all"),
     "sandboxes": Need(_sandboxes, "sudo sysctl kernel.unprivileged_userns_clone=1", ordinary=True),
@@ -88,6 +95,11 @@ NEEDS = {
     "TensorFlow": _environment("tensorflow"),
     "Horovod": _environment("horovod"),
     "MXNet": _environment("mxnet"),
+    "a divided CPU controller": Need(
+        _divides_cores,
+        "root, on a kernel whose control groups divide the cores",
+        required=False,
+    ),
     "a GPU": Need(lambda: bool(gpus_here()), "a machine that has one", required=False),
 }
 

@@ -61,6 +61,7 @@ TINY_SETTINGS: Mapping[str, Any] = {
         "rtt_ms": 10_000,
         "loss_points": 99,
         "others_percent": 100,
+        "share_percent": 100,
     },
     "timeouts": {"launch_s": 300, "prepare_s": 300, "step_s": 300, "heartbeat_s": 120},
     "studies": ["tiny2000"],

@@ -1,4 +1,4 @@
-"""A repetition that others have disturbed is measured again, and not kept if that does not help."""
+"""A repetition that others disturb, or whose hosts are not held to their shares, is measured again or not kept."""
 
 from dataclasses import asdict
 from typing import Any
@@ -6,10 +6,17 @@ from typing import Any
 import pytest
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.sweep.undisturbed import undisturbed
+from ddlbench.protocol.tolerances import Tolerances
+from ddlbench.shares.kept import Kept
+from ddlbench.sweep.undisturbed import disturbance, undisturbed
 from ddlbench.telemetry.other_load import OtherLoad
 
 QUIET, BUSY, STOLEN = (OtherLoad(10, 2, *percent) for percent in ((1, 0), (60, 0), (0, 60)))
+ALLOWED = Tolerances(
+    rate_percent=2, rtt_percent=2, rtt_ms=0.5, loss_points=0.3, others_percent=25, share_percent=10
+)
+HELD, ROBBED, GREEDY = (Kept(percent, 0.0) for percent in (104.0, 60.0, 150.0))
+OWN, WAITED = Kept(None, 2.0), Kept(None, 30.0)
 
 
 def records(*loads: OtherLoad | None) -> Any:
@@ -19,12 +26,17 @@ def records(*loads: OtherLoad | None) -> Any:
     ).__next__
 
 
+def of_hosts(*hosts: Kept, between: str | None = "sessions") -> dict[str, Any]:
+    """A record whose hosts got this."""
+    return {"divided_between": between, "kept": [asdict(host) for host in hosts]}
+
+
 @pytest.mark.parametrize(
     ("loads", "number"),
     [((QUIET,), 0), ((BUSY, QUIET), 1), ((STOLEN, BUSY, QUIET), 2), ((None,), 0)],
 )
 def test_the_first_repetition_that_nobody_disturbs_counts(loads, number, capsys):
-    assert undisturbed(records(*loads), "refuse", 25)["number"] == number
+    assert undisturbed(records(*loads), "refuse", ALLOWED)["number"] == number
     assert capsys.readouterr().err.count("this repetition does not count, and is measured again") == number
 
 
@@ -32,8 +44,29 @@ def test_a_repetition_that_is_disturbed_each_time_is_not_kept():
     with pytest.raises(
         DdlbenchError, match=r"others take 60 % of this machine's 2 cores.* in each of 3 tries"
     ):
-        undisturbed(records(BUSY, BUSY, BUSY), "refuse", 25)
+        undisturbed(records(BUSY, BUSY, BUSY), "refuse", ALLOWED)
 
 
 def test_who_ignores_others_has_it_recorded():
-    assert undisturbed(records(BUSY), "ignore", 25)["others"]["others_percent"] == 60
+    assert undisturbed(records(BUSY), "ignore", ALLOWED)["others"]["others_percent"] == 60
+
+
+@pytest.mark.parametrize("hosts", [(HELD, HELD), (OWN,), ()])
+def test_hosts_near_their_shares_are_as_they_should_be(hosts):
+    assert disturbance(of_hosts(*hosts), ALLOWED) is None
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        ((HELD, ROBBED), "host 2 got 60 % of its share of a core (off by more than 10 %)"),
+        ((GREEDY, HELD), "host 1 got 150 % of its share of a core (off by more than 10 %)"),
+        ((OWN, WAITED), "host 2 waited 30 % of the time for its own cores (off by more than 10 %)"),
+    ],
+)
+def test_a_host_that_was_not_held_to_its_share_is_named(hosts, words):
+    assert disturbance(of_hosts(*hosts, between=None), ALLOWED) == words
+
+
+def test_hosts_that_nothing_holds_to_their_shares_are_not_judged():
+    assert disturbance(of_hosts(ROBBED, between="nothing"), ALLOWED) is None

@@ -10,7 +10,9 @@ from ddlbench.network.sites import Sites
 from ddlbench.protocol.tolerances import Tolerances
 
 # The default configuration's; an installed wheel has no configuration.
-TOLERANCES = Tolerances(rate_percent=2.0, rtt_percent=2.0, rtt_ms=0.5, loss_points=0.3, others_percent=25.0)
+TOLERANCES = Tolerances(
+    rate_percent=2.0, rtt_percent=2.0, rtt_ms=0.5, loss_points=0.3, others_percent=25.0, share_percent=25.0
+)
 # Exit codes, as of env(1) and of shells.
 OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND, OF_SIGNALS = 125, 126, 127, 128
 
@@ -106,6 +108,9 @@ class Emulated:
         before: what the links were measured to be before the command.
         after: the same after it; None: they were not measured, or were out of tolerance.
         drifted: what was wrong with the links after it; None: nothing, or not measured.
+        divided_between: what divides the cores that hosts share; None: none is shared.
+        burst_percent: of each host, what bursts of CPU got of its share before the command; None: it has its cores to
+            itself, or that is not known.
     """
 
     hosts: Sequence[HostEnd]
@@ -114,6 +119,8 @@ class Emulated:
     before: Mapping[str, object]
     after: Mapping[str, object] | None
     drifted: str | None
+    divided_between: str | None = None
+    burst_percent: Sequence[float | None] = ()
 
     @property
     def exit_code(self) -> int:

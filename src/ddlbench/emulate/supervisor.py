@@ -17,7 +17,6 @@ from ddlbench.emulate.commands import Commands
 from ddlbench.emulate.emulation import TOLERANCES, Emulated, Emulation, Task
 from ddlbench.emulate.names import name_hosts
 from ddlbench.emulate.rendezvous import serving
-from ddlbench.launch.core_shares import CoreShares
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.network.limits import Capacity, check_delay, check_queues
 from ddlbench.network.sites import Sites
@@ -26,6 +25,9 @@ from ddlbench.network.traffic import BRIEF, FULL, Effort
 from ddlbench.network.verify import OutOfTolerance, verify
 from ddlbench.network.verify_sites import verify_sites
 from ddlbench.sandbox.job import do
+from ddlbench.shares.bursts import burst_percent, warning
+from ddlbench.shares.division import Division
+from ddlbench.shares.fillers import Fillers
 
 _FORK_SERVER = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "ddlbench.emulate.member"]
 _START_S = 30.0
@@ -50,6 +52,7 @@ def run(task: Task) -> Emulated:
     with ExitStack() as stack:
         signals = os.open(task.signals, os.O_RDONLY | os.O_NONBLOCK)
         stack.callback(os.close, signals)
+        division = Division(stack.enter_context(ExitStack()), contained=bool(emulation.image))
         starter = stack.enter_context(ForkServer(_FORK_SERVER, os.environ, log=folder / "fork_server.log"))
         star = stack.enter_context(
             Star(
@@ -65,10 +68,15 @@ def run(task: Task) -> Emulated:
         stack.enter_context(serving(emulation.hosts[0].address, star.namespaces[0]))
         # Docker keeps the shares of its containers itself.
         filled = [] if emulation.image else emulation.hosts
-        shares = stack.enter_context(CoreShares(starter, filled, monotonic() + _START_S))
+        deadline = monotonic() + _START_S
+        dividing = division.starter(starter, filled, deadline)
+        fillers = stack.enter_context(Fillers(dividing, filled, deadline))
+        bursts = burst_percent(dividing, filled, fillers, deadline)
+        if said := warning(filled, bursts, TOLERANCES.share_percent):
+            print(said, file=sys.stderr, flush=True)
         commands = stack.enter_context(closing(Commands(emulation, star.namespaces, signals)))
-        with shares.held():
-            ends = commands.run(starter)
+        with fillers.running():
+            ends = commands.run(dividing)
         star.backend.check()
         after, drifted = None, None
         if commands.signal is None:
@@ -76,7 +84,8 @@ def run(task: Task) -> Emulated:
                 after = measured(star, emulation, BRIEF)
             except OutOfTolerance as error:
                 drifted = str(error)
-        return Emulated(ends, commands.signal, star.backend.name, before, after, drifted)
+        between = division.between if filled else None
+        return Emulated(ends, commands.signal, star.backend.name, before, after, drifted, between, bursts)
 
 
 def shape(star: Star, emulation: Emulation) -> None:

@@ -9,7 +9,6 @@ from time import monotonic
 from ddlbench.cluster.allocated import AllocatedHosts
 from ddlbench.hosts.group_hosts import Hosts
 from ddlbench.hosts.this_machine import EmulatedHosts, LoopbackHosts
-from ddlbench.launch.core_shares import CoreShares
 from ddlbench.launch.gpu_variables import gpu_variables
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.group_member import Launch
@@ -18,6 +17,13 @@ from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.protocol.messages import Assignment, GpuShare
+from ddlbench.shares.bursts import burst_percent
+from ddlbench.shares.division import Between, Division
+from ddlbench.shares.fillers import Fillers
+
+_CONTAINED = (
+    "docker",
+)  # runtimes whose containers have control groups of their own; Apptainer's are in ours
 
 
 class GroupOnHosts:
@@ -31,7 +37,7 @@ class GroupOnHosts:
         hosts: on which the group runs.
         members: its processes, by rank.
         group: the group that is running.
-        shares: of the cores that hosts share; hold them while the group trains.
+        fillers: of the hosts that share cores; let them run while the group trains.
         runtime: in which it runs.
         startup_s: from starting its first process until the last member's Hello, in seconds.
         gpus: each worker's, if they are this machine's.
@@ -49,8 +55,21 @@ class GroupOnHosts:
         self.runtime = job.runtime
         self.hosts = hosts_of(job, stack)
         self._assignments = assignments(job, self.hosts.hosts, self.hosts.addresses, self.hosts.ports)
+        self._divisions = stack.enter_context(ExitStack())
+        self._division: dict[str, Division] = {}  # by runtime
+        self._burst_percent: dict[str, Sequence[float | None]] = {}
         stack.push(self._of_group)  # the group ends before its hosts do
-        self.group, self.shares = self._group()
+        self.group, self.fillers = self._group()
+
+    @property
+    def divided_between(self) -> Between | None:
+        """What divides the cores that hosts share; None: no host shares its core."""
+        return self._division[self.runtime].between
+
+    @property
+    def burst_percent(self) -> Sequence[float | None]:
+        """Of each host, as of `shares.bursts`: measured when the first group of this runtime had started."""
+        return self._burst_percent[self.runtime]
 
     def renew(self, runtime: str | None = None) -> None:
         """End the group and start another one with new connections.
@@ -64,7 +83,7 @@ class GroupOnHosts:
         self._of_group.close()
         self.runtime = runtime or self.runtime
         self._began_s = monotonic()
-        self.group, self.shares = self._group()
+        self.group, self.fillers = self._group()
 
     def dilate(self, dilation: float, least_step_s: float) -> None:
         """Let time run at another rate from now on; the links must be open.
@@ -81,8 +100,13 @@ class GroupOnHosts:
         self._assignments = assignments(self._job, self.hosts.hosts, self.hosts.addresses, self.hosts.ports)
         self.group.timeouts = timeouts
 
-    def _group(self) -> tuple[WorkerGroup, CoreShares]:
-        starter = self._of_group.enter_context(self.hosts.starter(self.runtime))
+    def _group(self) -> tuple[WorkerGroup, Fillers]:
+        hosts, limit_s = self.hosts.hosts, self._job.timeouts.launch_s
+        division = self._division.setdefault(
+            self.runtime, Division(self._divisions, contained=self.runtime in _CONTAINED)
+        )
+        plain = self._of_group.enter_context(self.hosts.starter(self.runtime))
+        starter = division.starter(plain, hosts, monotonic() + limit_s)
         launches = [
             Launch(
                 self.hosts.hosts[member.host],
@@ -103,11 +127,12 @@ class GroupOnHosts:
                 check=self.hosts.check,
             )
         )
-        self.startup_s = group.greeted_s - self._began_s
-        deadline = monotonic() + self._job.timeouts.launch_s
-        shares = self._of_group.enter_context(CoreShares(starter, self.hosts.hosts, deadline))
+        self.startup_s = group.greeted_s - self._began_s - division.tried_s()
+        fillers = self._of_group.enter_context(Fillers(starter, hosts, monotonic() + limit_s))
+        if self.runtime not in self._burst_percent:
+            self._burst_percent[self.runtime] = burst_percent(starter, hosts, fillers, monotonic() + limit_s)
         starter.close()
-        return group, shares
+        return group, fillers
 
     def _variables(self, member: Member) -> dict[str, str]:
         """The environment variables that a member has for itself."""

@@ -92,4 +92,4 @@ def namespace_path(descriptor: int | None) -> str | None:
 
 
 def _name(start: Start) -> str:
-    return f"rank {start.rank}" if isinstance(start, StartMember) else f"the filler of host {start.host}"
+    return f"rank {start.rank}" if isinstance(start, StartMember) else f"what fills host {start.host}"

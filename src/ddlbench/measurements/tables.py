@@ -38,12 +38,14 @@ def aggregate(
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
         repetitions), launches (worker groups that they were in), dilation, waited_percent (the largest share of its
         time that a worker could run and did not), own_work_percent (the largest share of the cores that the emulation
-        used, where compute is replayed by waiting), host_memory_gb (that each host really had), backend, host,
-        epoch_images, epoch_steps and reported_epochs (to which times are extrapolated), container_engine,
-        python_version, packages_sha256, resolved (whether the interval of the step time is as narrow as asked for;
-        empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS.
-        Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few
-        repetitions. A point that could not be measured has a row with its status, its reason and empty metrics.
+        used, where compute is replayed by waiting), shares_hold (whether bursts of CPU got their hosts' shares of a
+        core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got of their
+        share, the farthest from 100), host_memory_gb (that each host really had), backend, host, epoch_images,
+        epoch_steps and reported_epochs (to which times are extrapolated), container_engine, python_version,
+        packages_sha256, resolved (whether the interval of the step time is as narrow as asked for; empty for trainings
+        to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS. Between m_low and
+        m_high lies an interval of 95 % or, if `bounds` says so, the range of few repetitions. A point that could not be
+        measured has a row with its status, its reason and empty metrics.
 
     Raises:
         DdlbenchError: a manifest or measurement is damaged or missing; names it.
@@ -133,6 +135,7 @@ def _rows(
             "waited_percent": _waited_percent(parts),
             "own_work_percent": max((each.get("own_work_percent") or 0.0 for each in parts), default=None)
             or None,
+            **_shares(parts),
             "host_memory_gb": _host_memory_gb(records),
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
@@ -150,6 +153,25 @@ def _waited_percent(records: Sequence[Record]) -> float | None:
         each["waited_ms"] / total for each in workers if (total := each["ran_ms"] + each["waited_ms"]) > 0
     ]
     return round(100 * max(shares), 1) if shares else None
+
+
+def _shares(records: Sequence[Record]) -> Row:
+    """Whether hosts that share a core had their shares, and the values that are farthest from 100 %."""
+    hold = [each["shares_hold"] for each in records if each.get("shares_hold") is not None]
+    bursts = [value for each in records for value in each.get("burst_percent") or []]
+    got = [host["got_percent"] for each in records for host in each.get("kept") or []]
+    return {
+        "shares_hold": all(hold) if hold else None,
+        "burst_percent": _farthest(bursts),
+        "got_percent": _farthest(got),
+    }
+
+
+def _farthest(percent: Iterable[float | None]) -> float | None:
+    """The value that is farthest from 100, with one decimal."""
+    known = [float(each) for each in percent if each is not None]
+    farthest = max(known, key=lambda each: abs(each - 100), default=None)
+    return None if farthest is None else round(farthest, 1)
 
 
 def _host_memory_gb(records: Sequence[Record]) -> float | None:

@@ -1,4 +1,8 @@
-"""What a starter asks of a fork server, and its answers; workers import this, so it depends on nothing."""
+"""What a starter asks of a fork server, and its answers; workers import this, so it depends on nothing.
+
+`control_group` is the folder of a CPU control group for all processes of the host, where the kernel does not divide a
+core between sessions; None: the host's session is enough. The first message for a host decides.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +22,7 @@ class StartMember:
         short_slice: whether its threads get the shortest scheduler slice, as on all emulated hosts.
         variables: environment variables of its own, besides those of all members.
         log: the file for its output.
+        control_group: of its host.
     """
 
     rank: int
@@ -29,6 +34,7 @@ class StartMember:
     short_slice: bool
     variables: Mapping[str, str]
     log: str
+    control_group: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,18 +44,39 @@ class StartFiller:
     Attributes:
         host: its name.
         core: that the host shares with others.
+        control_group: of its host.
     """
 
     host: str
     core: int
+    control_group: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartSpinner:
+    """Fork a process that computes on a host, to see how much of its core the host gets; it runs at once.
+
+    Attributes:
+        host: its name.
+        core: that it computes on.
+        burst_ms: CPU time after which it rests.
+        rest_ms: how long it rests, on average; 0: not at all.
+        control_group: of its host.
+    """
+
+    host: str
+    core: int
+    burst_ms: float = 1.0
+    rest_ms: float = 0.0
+    control_group: str | None = None
 
 
 @dataclass(frozen=True)
 class Started:
-    """The process id of a member, or of a filler."""
+    """The process id of a member, of a filler or of a spinner."""
 
     pid: int
 
 
-Start = StartMember | StartFiller
-STARTS = (StartMember, StartFiller)
+Start = StartMember | StartFiller | StartSpinner
+STARTS = (StartMember, StartFiller, StartSpinner)

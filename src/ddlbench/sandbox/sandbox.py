@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO
 
 from ddlbench.errors import DdlbenchError
@@ -92,7 +93,21 @@ def run_sandboxed(
 def outer_process() -> int:
     """Return the id that this process has outside of its sandbox."""
     # The link `self` in the /proc of the outer namespace holds the id there.
-    return int(os.readlink("self", dir_fd=int(os.environ[_OUTER_PROCESSES])))
+    return int(os.readlink(outer_processes() / "self"))
+
+
+def outer_processes() -> Path:
+    """Return the /proc around this sandbox, in which the id of `outer_process` is valid; without a sandbox /proc."""
+    return (
+        Path("/proc/self/fd", os.environ[_OUTER_PROCESSES])
+        if _OUTER_PROCESSES in os.environ
+        else Path("/proc")
+    )
+
+
+def outer_descriptors() -> tuple[int, ...]:
+    """Return the descriptors that a child needs too if it calls `outer_process`."""
+    return (int(os.environ[_OUTER_PROCESSES]),)
 
 
 def outer_user() -> tuple[int, int]:

@@ -23,7 +23,9 @@ from ddlbench.network.sites import Sites
 from ddlbench.plan import Point, point_id
 from ddlbench.protocol.codec import read_text
 from ddlbench.protocol.messages import Prepared
+from ddlbench.shares.bursts import warning
 from ddlbench.sweep.attempts import FAILURE, keep
+from ddlbench.sweep.core_use import NOT_KNOWN, CoreUse, shares_of
 from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
 from ddlbench.sweep.measured_dilation import dilated
@@ -36,9 +38,7 @@ from ddlbench.sweep.sources import sources
 from ddlbench.sweep.steps import joined_times_ms, planned_steps, steps_of_training, train
 from ddlbench.sweep.undisturbed import patience_s, undisturbed
 from ddlbench.system.clock import Clock
-from ddlbench.telemetry.other_load import LoadWatch
 from ddlbench.telemetry.telemetry import RunTelemetry
-from ddlbench.telemetry.waiting import Waiting
 
 
 class Session:
@@ -119,9 +119,7 @@ class Session:
         return self._of_telemetry.enter_context(sampled)
 
     def measure(self, pending: PendingPoint) -> Record:
-        record = undisturbed(
-            partial(self._record, pending), self.job.other_measurements, self.job.tolerances.others_percent
-        )
+        record = undisturbed(partial(self._record, pending), self.job.other_measurements, self.job.tolerances)
         path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
         self.kept.append((self.clock.now_s(), path))
         return record
@@ -170,7 +168,7 @@ class Session:
         warmup_steps = self.job.measure.warmup_steps if is_cold else 0
         self.is_cold = False
         counts = (each.parameter_count for each in prepared if each.parameter_count is not None)
-        with self.group.shares.held():
+        with self.group.fillers.running():
             of_training = self._trained(pending, warmup_steps)
         return {"link": link, **of_training, "parameter_count": next(counts)}
 
@@ -197,11 +195,9 @@ class Session:
         if self.telemetry:
             self.telemetry.begin(point_id(pending.point), pending.repetition)
         are_here = self.runtime == "bare" and not is_on_nodes(self.job.group.fabric)  # the workers' processes
-        waiting = Waiting(group.pids()) if are_here else None
-        watch = LoadWatch() if are_here else None
+        use = CoreUse(self.group) if are_here else None
         parts = train(group, steps, budget_s=None if whole else measure.step_budget_s)
-        of_workers = waiting.since_start() if waiting else None
-        others = watch.since_start() if watch else None
+        used = use.since_start() if use else NOT_KNOWN
         sampled = self.telemetry.end(len(joined_times_ms(parts)[0])) if self.telemetry else None
         self.clock.steps_s += monotonic() - began
         ends = group.conclude(evaluate=pending.point.epochs > 0)
@@ -213,12 +209,14 @@ class Session:
             )
         return {
             **found,
-            "own_work_percent": own_work_percent(self.job, pending, joined_times_ms(parts), of_workers),
+            "own_work_percent": own_work_percent(
+                self.job, pending, joined_times_ms(parts), used["scheduling"]
+            ),
             "warmup_steps": warmup_steps,
             "planned_steps": steps,
             "synchronous": self.job.synchronous,
-            "scheduling": of_workers,
-            "others": others and asdict(others),
+            **used,
+            **shares_of(self.group, self.job.tolerances),
             "telemetry": sampled and asdict(sampled),
         }
 
@@ -266,6 +264,8 @@ def run(job: SessionJob) -> None:
     workers = pending[0].point.workers
     progress.print_line(f"starting {workers} worker{'s' * (workers > 1)} ({job.group.run})")
     with launched(job.group) as group, ExitStack() as stack:
+        if said := warning(group.hosts.hosts, group.burst_percent, job.tolerances.share_percent):
+            progress.print_line(said)
         session = Session(job, group, clock, stack)
         session.connect()
         session.dilate()

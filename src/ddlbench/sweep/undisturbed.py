@@ -1,10 +1,12 @@
-"""Repetitions during which others took much of the machine's cores: they are measured again, and never kept."""
+"""Repetitions that others disturbed, or whose hosts were not held to their shares: measured again, and never kept."""
 
 import sys
 from collections.abc import Callable
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.record import Record
+from ddlbench.protocol.tolerances import Tolerances
+from ddlbench.shares.kept import Kept
 from ddlbench.sweep.session_job import WhenBusy
 from ddlbench.telemetry.other_load import OtherLoad, wait_for_others
 
@@ -24,28 +26,54 @@ def patience_s(when_busy: WhenBusy) -> float:
     return _PATIENCE_S if when_busy == "wait" else 0.0
 
 
-def undisturbed(measure: Callable[[], Record], when_busy: WhenBusy, most_percent: float) -> Record:
-    """Measure a repetition, and again if others took too much of the cores while it trained.
+def undisturbed(measure: Callable[[], Record], when_busy: WhenBusy, tolerances: Tolerances) -> Record:
+    """Measure a repetition, and again while `disturbance` finds something wrong with it.
 
     Args:
-        measure: measures it once; the record's `others` is an `OtherLoad`, or None if that is not known.
+        measure: measures it once.
         when_busy: as the configuration's key `other_measurements`; with `ignore` it is measured once.
-        most_percent: what others may take, of the cores.
+        tolerances: what may be wrong.
 
     Returns:
-        The first record with less disturbance.
+        The first record that nothing is wrong with.
 
     Raises:
         DdlbenchError: there was none in three tries.
     """
     for _ in range(_TRIES):
         record = measure()
-        load = OtherLoad(**record["others"]) if record.get("others") else None
-        if when_busy == "ignore" or load is None or not load.exceeds(most_percent):
+        wrong = None if when_busy == "ignore" else disturbance(record, tolerances)
+        if wrong is None:
             return record
-        print(f"{load}: this repetition does not count, and is measured again", file=sys.stderr, flush=True)
-        wait_for_others(patience_s(when_busy), most_percent)
+        print(f"{wrong}: this repetition does not count, and is measured again", file=sys.stderr, flush=True)
+        wait_for_others(patience_s(when_busy), tolerances.others_percent)
     raise DdlbenchError(
-        f"{load} (more than {most_percent:g} %) in each of {_TRIES} tries, so this repetition is not kept. Start "
-        "again when the machine is idle; a larger `tolerances: others_percent` keeps such repetitions."
+        f"{wrong} in each of {_TRIES} tries, so this repetition is not kept. Start again when the machine is idle; "
+        "larger `tolerances` keep such repetitions."
     )
+
+
+def disturbance(record: Record, tolerances: Tolerances) -> str | None:
+    """Say what was wrong while a repetition trained.
+
+    Where nothing holds hosts to their shares, a run has said so before, and they are not judged.
+
+    Args:
+        record: `others` is an `OtherLoad`, and `kept` has a `Kept` for each host; None or missing: not known.
+        tolerances: what others may take, and how far hosts may be from their shares.
+
+    Returns:
+        What it was, and what is allowed, for a person; None if nothing was wrong.
+    """
+    load = OtherLoad(**record["others"]) if record.get("others") else None
+    if load and load.exceeds(tolerances.others_percent):
+        return f"{load} (more than {tolerances.others_percent:g} %)"
+    if record.get("divided_between") == "nothing":
+        return None
+    hosts = [Kept(**each) for each in record.get("kept") or []]
+    off = [
+        f"host {number} {kept}"
+        for number, kept in enumerate(hosts, start=1)
+        if kept.is_off(tolerances.share_percent)
+    ]
+    return f"{'; '.join(off)} (off by more than {tolerances.share_percent:g} %)" if off else None

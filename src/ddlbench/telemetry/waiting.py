@@ -1,9 +1,19 @@
 """How long threads could run and did not, because others had their cores: what the kernel's schedstat files say."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 
 _MS = 1e6  # nanoseconds
+
+
+@dataclass(frozen=True)
+class ThreadTime:
+    """For how long a thread ran, and for how long it could run and did not, in ms of wall time."""
+
+    ran_ms: float
+    waited_ms: float
 
 
 class Waiting:
@@ -22,13 +32,29 @@ class Waiting:
         Returns:
             For each process `ran_ms` and `waited_ms`, in wall time, which dilation does not divide.
         """
-        return [_since(before, _of_threads(pid)) for pid, before in self._before.items()]
+        return [
+            {
+                "ran_ms": fsum(each.ran_ms for each in threads),
+                "waited_ms": fsum(each.waited_ms for each in threads),
+            }
+            for threads in self.threads_since_start().values()
+        ]
+
+    def threads_since_start(self) -> dict[int, list[ThreadTime]]:
+        """Look at each thread for itself. One that has ended meanwhile is left out.
+
+        Returns:
+            The threads of each process, by its id.
+        """
+        return {pid: _since(before, _of_threads(pid)) for pid, before in self._before.items()}
 
 
-def _since(before: dict[str, tuple[int, int]], now: dict[str, tuple[int, int]]) -> dict[str, float]:
-    ran_ns = sum(ran - before.get(thread, (0, 0))[0] for thread, (ran, _) in now.items())
-    waited_ns = sum(waited - before.get(thread, (0, 0))[1] for thread, (_, waited) in now.items())
-    return {"ran_ms": ran_ns / _MS, "waited_ms": waited_ns / _MS}
+def _since(before: dict[str, tuple[int, int]], now: dict[str, tuple[int, int]]) -> list[ThreadTime]:
+    old = {thread: before.get(thread, (0, 0)) for thread in now}
+    return [
+        ThreadTime((ran - old[thread][0]) / _MS, (waited - old[thread][1]) / _MS)
+        for thread, (ran, waited) in now.items()
+    ]
 
 
 def _of_threads(pid: int) -> dict[str, tuple[int, int]]:

@@ -71,7 +71,7 @@ def trainings(
             if all(fits):
                 processes = [psutil.Process(pid) for pid in group.pids()]
                 before_s, began = [_computed_s(each) for each in processes], time.monotonic()
-                with on_hosts.shares.held():
+                with on_hosts.fillers.running():
                     trained = group.train(given.get("steps", 10), from_fresh=True)
                 computed_s = [
                     _computed_s(each) - then for each, then in zip(processes, before_s, strict=True)

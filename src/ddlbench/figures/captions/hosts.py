@@ -22,6 +22,7 @@ def hosts(measured: pd.DataFrame) -> list[str]:
         *replayed(measured),
         *cores(measured),
         *emulation_error(measured),
+        *shares(measured),
         *waited(measured),
         *shared_gpus(measured),
     ]
@@ -94,6 +95,28 @@ def emulation_error(measured: pd.DataFrame) -> list[str]:
     return (
         ["Bars do not hold the emulation's own error (docs/accuracy.md)."] if _is_emulated(measured) else []
     )
+
+
+def shares(measured: pd.DataFrame) -> list[str]:
+    """Say where hosts did not get their shares of a core.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        `Hosts were not held to their shares of a core (bursts of CPU got 180 % of them; 4 of 6 points).`; empty where
+        all were.
+    """
+    if "shares_hold" not in measured:
+        return []
+    off = measured[measured["shares_hold"].map(lambda held: not pd.isna(held) and not held).astype(bool)]
+    if off.empty:
+        return []
+    far = off["burst_percent"].iloc[(off["burst_percent"] - 100).abs().argmax()]
+    where = f"{len(off)} of {counted(len(measured), 'point')}"
+    return [
+        f"Hosts were not held to their shares of a core (bursts of CPU got {far:.0f} % of them; {where})."
+    ]
 
 
 def waited(measured: pd.DataFrame) -> list[str]:

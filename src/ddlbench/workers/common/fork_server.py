@@ -2,10 +2,10 @@
 
     python -m ddlbench.workers.common.fork_server MODULE
 
-Its input is `StartMember` and `StartFiller` messages, and it answers each with `Started`. Each host has a process here
-that forks its members and its filler, so that all of them are one session: the kernel divides a core that hosts share
-fairly between sessions. A worker is no child of these processes. The supervisor adopts it as an orphan, and so sees its
-end.
+Its input is the messages STARTS, and it answers each with `Started`. Each host has a process here that forks its
+members and its filler, so that all of them are one session, and one control group where that is asked for: between
+these the kernel divides a core that hosts share fairly. A worker is no child of these processes. The supervisor adopts
+it as an orphan, and so sees its end.
 """
 
 import os
@@ -14,13 +14,14 @@ import socket
 import sys
 from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from ddlbench.protocol.channel import Closed, LineChannel
-from ddlbench.protocol.fork_messages import STARTS, Start, Started, StartFiller, StartMember
+from ddlbench.protocol.fork_messages import STARTS, Start, Started, StartFiller, StartMember, StartSpinner
 from ddlbench.system.calls import set_network_namespace, set_process_name
 from ddlbench.system.processes import die_with_parent
-from ddlbench.workers.common.filler import fill
+from ddlbench.workers.common.filler import fill, spin
 from ddlbench.workers.common.scheduler_slice import shorten_slice
 
 
@@ -39,17 +40,20 @@ def main(module: str) -> None:
         except Closed:
             return
         if start.host not in hosts:
-            hosts[start.host] = new_host(worker, hosts.values())
+            hosts[start.host] = new_host(worker, hosts.values(), start.control_group)
         hosts[start.host].send(start)
         channel.send(hosts[start.host].receive())
 
 
-def new_host(worker: ModuleType, others: Iterable[LineChannel[Started]]) -> LineChannel[Started]:
+def new_host(
+    worker: ModuleType, others: Iterable[LineChannel[Started]], control_group: str | None
+) -> LineChannel[Started]:
     """Fork a host's process, the first of a new session.
 
     Args:
         worker: the module of the workers.
         others: the connections to other hosts' processes, which the new process closes.
+        control_group: the folder of the group that it joins, and all that it forks with it; None: it joins none.
 
     Returns:
         The connection to it.
@@ -63,8 +67,22 @@ def new_host(worker: ModuleType, others: Iterable[LineChannel[Started]]) -> Line
     for each in others:
         each.close()
     os.setsid()
+    if control_group:
+        join(control_group)
     serve(worker, LineChannel(there, kinds=STARTS))
     sys.exit()
+
+
+def join(control_group: str) -> None:
+    """Let this process join a control group. If the kernel refuses, a line on standard error says so.
+
+    Args:
+        control_group: its folder.
+    """
+    try:
+        Path(control_group, "cgroup.procs").write_text("0")
+    except OSError as error:
+        print(f"{control_group}: cannot be joined: {error.strerror}", file=sys.stderr, flush=True)
 
 
 def serve(worker: ModuleType, channel: LineChannel[Start]) -> None:
@@ -86,6 +104,8 @@ def serve(worker: ModuleType, channel: LineChannel[Start]) -> None:
         channel.close()
         if isinstance(start, StartFiller):
             fill(start.core)
+        if isinstance(start, StartSpinner):
+            spin(start.core, start.burst_ms, start.rest_ms)
         become(start)
         worker.main(start.control, start.rank)
         return

@@ -8,17 +8,16 @@ from types import TracebackType
 from typing import Self
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.launch.starter import Starter
+from ddlbench.launch.starter import Process, Starter
 from ddlbench.network.hosts import Host
 from ddlbench.protocol.fork_messages import StartFiller
 
 
-class CoreShares:
+class Fillers:
     """A filler on each host that shares its core, and idle neighbours where fewer hosts share it than its share says.
 
-    The kernel divides a core fairly between sessions, and each host is one (`workers.common.fork_server`). What an idle
-    host leaves goes to its neighbours; fillers leave nothing. They run in `held` alone: a group that does not train
-    needs no shares.
+    The kernel divides a core fairly between hosts (`shares.division`). What an idle host leaves goes to its neighbours;
+    fillers leave nothing. They run in `running` alone: a group that does not train needs no shares.
 
     Args:
         starter: of the hosts' members.
@@ -35,11 +34,24 @@ class CoreShares:
         for core in sorted({core for _, core in cores}):
             idle = round(1 / shared[0].core_share) - sum(core == each for _, each in cores)
             cores += [(f"idle{number}-core{core}", core) for number in range(idle)]
-        self._processes = [starter.start(StartFiller(host=host, core=core), deadline) for host, core in cores]
+        self._processes: list[tuple[str, Process]] = [
+            (host, starter.start(StartFiller(host=host, core=core), deadline)) for host, core in cores
+        ]
         self._signal(signal.SIGSTOP)
 
+    def pids(self, host: str) -> list[int]:
+        """List the fillers of a host.
+
+        Args:
+            host: its name.
+
+        Returns:
+            Their process ids; none where the host has its cores to itself.
+        """
+        return [process.pid for name, process in self._processes if name == host]
+
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
         """Hold the hosts to their shares for the length of a `with`.
 
         Yields:
@@ -53,14 +65,14 @@ class CoreShares:
             yield
         finally:
             self._signal(signal.SIGSTOP)
-        if any(each.poll() is not None for each in self._processes):
+        if any(process.poll() is not None for _, process in self._processes):
             raise DdlbenchError(
                 "the filler of a host has ended, so the hosts were not held to their shares of a core"
             )
 
     def _signal(self, number: int) -> None:
-        for each in self._processes:
-            os.kill(each.pid, number)
+        for _, process in self._processes:
+            os.kill(process.pid, number)
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +80,7 @@ class CoreShares:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each in self._processes:
-            each.kill()
-        for each in self._processes:
-            each.wait()
+        for _, process in self._processes:
+            process.kill()
+        for _, process in self._processes:
+            process.wait()

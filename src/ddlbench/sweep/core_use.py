@@ -1,0 +1,67 @@
+"""Who used the cores while a repetition trained: its workers, others, and each host against its share."""
+
+from dataclasses import asdict
+from typing import Any
+
+from ddlbench.hosts.group_on_hosts import GroupOnHosts
+from ddlbench.protocol.tolerances import Tolerances
+from ddlbench.shares.kept import ShareWatch
+from ddlbench.telemetry.other_load import LoadWatch
+from ddlbench.telemetry.waiting import Waiting
+
+NOT_KNOWN: dict[str, Any] = {"scheduling": None, "others": None, "kept": None}
+
+
+class CoreUse:
+    """Watches a group on this machine from now on.
+
+    Args:
+        group: its members run, not in containers.
+    """
+
+    def __init__(self, group: GroupOnHosts) -> None:
+        hosts, pids = group.hosts.hosts, group.group.pids()
+        of_hosts: list[list[int]] = [[] for _ in hosts]
+        for member, pid in zip(group.members, pids, strict=True):
+            of_hosts[member.host].append(pid)
+        self._waiting = Waiting(pids)
+        self._others = LoadWatch()
+        self._shares = ShareWatch(hosts, of_hosts, [group.fillers.pids(host.name) for host in hosts])
+
+    def since_start(self) -> dict[str, Any]:
+        """Say who used them since then.
+
+        Returns:
+            Of a record `scheduling` (of each member, as of `Waiting`), `others` (an `OtherLoad`) and `kept` (a `Kept`
+            for each host).
+        """
+        kept, of_members, others = (
+            self._shares.since_start(),
+            self._waiting.since_start(),
+            self._others.since_start(),
+        )
+        return {
+            "scheduling": of_members,
+            "others": others and asdict(others),
+            "kept": [asdict(each) for each in kept],
+        }
+
+
+def shares_of(group: GroupOnHosts, tolerances: Tolerances) -> dict[str, Any]:
+    """Say what was found of the hosts' shares before the run.
+
+    Args:
+        group: on its hosts.
+        tolerances: how far a share may be off.
+
+    Returns:
+        Of a record `divided_between`, `burst_percent` (both as of `GroupOnHosts`) and `shares_hold`: whether bursts got
+        their hosts' shares. None: no host shares its core, or that is not known.
+    """
+    known = [each for each in group.burst_percent if each is not None]
+    hold = all(abs(each - 100) <= tolerances.share_percent for each in known) if known else None
+    return {
+        "divided_between": group.divided_between,
+        "burst_percent": group.burst_percent,
+        "shares_hold": hold,
+    }

@@ -1,0 +1,99 @@
+"""A host gets its share of a core and no more, however many processes it has and whatever control group we are in."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddlbench.shares.control_groups import own_group_here
+from tests.support.remains import eventually
+from tests.support.repository import environment
+from tests.support.sandboxes import run_inside
+
+HERE = Path(__file__).parent
+OWNER = "from ddlbench.sandbox.sandbox import run_sandboxed as run; run('inside', {arguments!r})"
+HALF, QUARTER = (
+    (0.4, 0.6),
+    (0.15, 0.35),
+)  # with three processes against an idle host, all of it is what lending gives
+
+
+def share(found: dict[str, Any], idle_neighbours: int = 1) -> float:
+    """What the busy one of two hosts got of all that hosts had; idle neighbours got as much as the idle host."""
+    return float(found["busy_ms"] / (found["busy_ms"] + idle_neighbours * found["idle_ms"]))
+
+
+@pytest.fixture
+def group(tmp_path) -> Iterator[Path]:
+    """A CPU control group that is not the root."""
+    root = own_group_here()
+    assert root is not None
+    folder = root / f"tests-{tmp_path.name}"
+    folder.mkdir()
+    yield folder
+    assert eventually(lambda: not any(each.is_dir() for each in folder.iterdir())), "groups of hosts are left"
+    assert eventually(lambda: _is_removed(folder))
+
+
+def _is_removed(folder: Path) -> bool:
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def inside_group(group: Path, folder: Path, **arguments: Any) -> "subprocess.Popen[bytes]":
+    """A process in a control group that owns a sandbox, in which `shared` runs."""
+    (folder / "arguments.json").write_text(json.dumps(arguments))
+    command = OWNER.format(arguments=["shared", "arguments.json", "answer.json"])
+    variables = environment(HERE.parents[1])
+    variables["PYTHONPATH"] += f":{HERE}"
+    script = f"echo $$ > {group}/cgroup.procs; exec {sys.executable} -c '{command.replace(chr(39), chr(34))}'"
+    return subprocess.Popen(["sh", "-c", script], cwd=folder, env=variables)
+
+
+@pytest.mark.needs("sandboxes")
+def test_a_busy_host_gets_half_a_core_though_its_neighbour_is_idle(tmp_path):
+    found = run_inside(tmp_path, "shared", dilation=2)
+    assert found["between"] in ("sessions", "control groups"), found
+    assert HALF[0] < share(found) < HALF[1], found
+    assert all(percent is not None for percent in found["burst_percent"])
+
+
+@pytest.mark.needs("sandboxes")
+def test_with_two_more_idle_neighbours_it_gets_a_quarter(tmp_path):
+    found = run_inside(tmp_path, "shared", dilation=4)
+    assert QUARTER[0] < share(found, idle_neighbours=3) < QUARTER[1], found
+
+
+@pytest.mark.needs("sandboxes", "a divided CPU controller")
+def test_in_a_control_group_that_is_not_the_root_hosts_have_groups_of_their_own(tmp_path, group):
+    assert inside_group(group, tmp_path, dilation=2).wait(100) == 0
+    found = json.loads((tmp_path / "answer.json").read_text())
+    assert found["between"] == "control groups", found
+    assert HALF[0] < share(found) < HALF[1], found
+
+
+@pytest.mark.needs("sandboxes", "a divided CPU controller")
+def test_groups_whose_owner_was_killed_are_removed_by_the_next_one(tmp_path, group):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    owner = inside_group(group, first, dilation=2)
+    assert eventually(lambda: any(group.glob("ddlbench-*")))
+    owner.kill()
+    owner.wait(100)
+    assert inside_group(group, second, dilation=2).wait(100) == 0
+
+
+@pytest.mark.other_kernel
+@pytest.mark.needs("root", "User-Mode Linux")
+def test_control_groups_of_the_second_version_divide_a_core_too(tmp_path, other_kernel):
+    found = run_inside(tmp_path, "shared", kernel=other_kernel(), dilation=2, mount_cgroups=True)
+    assert found["between"] == "control groups", found
+    assert HALF[0] < share(found) < HALF[1], found
