@@ -8,7 +8,9 @@ from ddlbench.network.hosts import GIB, MEMORY_SHARE, place
 PLENTY = 1000 * GIB
 
 
-def placed(workers, cores, *, vcpus=1, count=None, memory_gb=4.0, available=PLENTY, dilation="auto"):
+def placed(
+    workers, cores, *, vcpus=1, count=None, memory_gb=4.0, available=PLENTY, dilation="auto", largest=0
+):
     return place(
         workers,
         vcpus=vcpus,
@@ -17,6 +19,7 @@ def placed(workers, cores, *, vcpus=1, count=None, memory_gb=4.0, available=PLEN
         cores=list(range(cores)),
         available_memory_bytes=available,
         dilation=dilation,
+        largest=largest,
     )
 
 
@@ -56,6 +59,12 @@ def test_a_host_that_is_alone_on_its_core_has_no_larger_share_of_it_than_the_oth
     placement = placed(3, 2)
     assert cores_of(placement) == [(0,), (1,), (0,)]
     assert [host.core_share for host in placement.hosts] == [0.5, 0.5, 0.5]
+
+
+def test_a_group_is_dilated_as_the_largest_one_that_it_is_compared_with():
+    alone, four = placed(1, 2, count=4, largest=4), placed(4, 2, count=4, largest=4)
+    assert alone.dilation == four.dilation == 2
+    assert [host.core_share for host in (*alone.hosts, *four.hosts)] == [0.5] * 5
 
 
 def test_a_dilation_can_be_asked_for():

@@ -108,6 +108,14 @@ def test_a_figure_needs_only_the_runs_that_it_shows(repository):
     assert plan.runs_of("small2000/latency") == plan.grid("small2000", "latency").runs
 
 
+def test_all_groups_of_a_figure_are_dilated_as_its_largest_one(repository):
+    plan = planned(*repository)
+    runs = plan.runs_of("small2000_fig2")
+    sizes = [run.points[0].hosts for run in runs]
+    assert len(set(sizes)) > 1
+    assert {plan.largest_group(run) for run in runs} == {max(sizes)}
+
+
 def test_an_unknown_figure_or_run_is_answered_with_the_nearest(repository):
     plan = planned(*repository)
     with pytest.raises(ConfigError, match="did you mean 'small2000_fig1'"):

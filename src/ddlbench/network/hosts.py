@@ -70,6 +70,7 @@ def place(
     cores: list[int],
     available_memory_bytes: int,
     dilation: float | str = "auto",
+    largest: int = 0,
 ) -> Placement:
     """Place the hosts of a group on the cores of this machine.
 
@@ -77,7 +78,7 @@ def place(
     most one core, in small groups too, so that groups of different sizes can be compared. Time is then dilated by
     k = vcpus x (hosts on a core): a host computes as fast as `vcpus` such cores that share the work perfectly. A host
     that is alone on its core, or whose neighbours wait, gets its share of the core and no more. If a larger k is asked
-    for, hosts that do nothing share the cores too.
+    for, or needed by a larger group of the same figure, hosts that do nothing share the cores too.
 
     Args:
         count: how many hosts the group has.
@@ -87,6 +88,7 @@ def place(
         cores: the cores of this machine that may be used.
         available_memory_bytes: of this machine.
         dilation: the time dilation that the configuration asks for; `auto`: the smallest one, as above.
+        largest: how many hosts the largest group has that this one is compared with; `auto` dilates both alike.
 
     Returns:
         The hosts with their addresses, cores and memory, and the time dilation.
@@ -94,7 +96,7 @@ def place(
     Raises:
         ConfigError: this dilation is not possible on this machine; with those that are.
     """
-    hosts_per_core = ceil(count / len(cores))
+    hosts_per_core = ceil(max(count, largest) / len(cores))
     if dilation == "auto" and host_count * vcpus <= len(cores):
         shares = [tuple(cores[i * vcpus : (i + 1) * vcpus]) for i in range(count)]
         factor = core_share = 1.0

@@ -130,6 +130,35 @@ class Plan:
         known = [*self.figures, *(f"{s.key}/{grid}" for s in self.studies.values() for grid in s.grids)]
         raise ConfigError(f"there is no figure or grid {name!r}{nearest(name, known)}")
 
+    def largest_group(self, run: Run) -> int:
+        """Count the hosts of the largest emulated group that is compared with a run's.
+
+        Time is dilated alike in all groups that a figure shows, and in those that another compares with one of them.
+
+        Args:
+            run: of the plan; its hosts are emulated.
+
+        Returns:
+            Hosts; at least the run's own.
+        """
+        return self._largest_groups.get(run.id, run.points[0].hosts)
+
+    @cached_property
+    def _largest_groups(self) -> dict[str, int]:
+        largest = {run.id: run.points[0].hosts for run in self.runs if _shares_cores(run.points[0])}
+        together = [
+            [run.id for run in self.runs_of(name) if run.id in largest]
+            for name, figure in self.figures.items()
+            if figure.grids
+        ]
+        together = [ids for ids in together if len(ids) > 1]
+        before: dict[str, int] = {}
+        while before != largest:  # two figures may share a run
+            before = dict(largest)
+            for ids in together:
+                largest |= dict.fromkeys(ids, max(largest[each] for each in ids))
+        return largest
+
     def measurable_points(self, run_id: str) -> tuple[Point, ...]:
         """List the points of a run that can be measured now.
 
@@ -166,3 +195,8 @@ class Plan:
         if point.devices == "gpu" and point.fabric not in BETWEEN_MACHINES and not self.gpus:
             return Status("not_available", NO_GPU)
         return Status("measurable", None)
+
+
+def _shares_cores(point: Point) -> bool:
+    """Whether a point's hosts are emulated, and compute on this machine's cores."""
+    return point.fabric not in BETWEEN_MACHINES and not (point.replay and point.replay.kind == "gpu")

@@ -53,6 +53,7 @@ def placement(plan: Plan, run: Run) -> Placement:
         cores=sorted(os.sched_getaffinity(0)),
         available_memory_bytes=psutil.virtual_memory().available,
         dilation=plan.settings.dilation,
+        largest=plan.largest_group(run),
     )
     return on_gpus(placed, point, gpus_here()) if point.devices == "gpu" else placed
 
