@@ -116,7 +116,7 @@ def inside(job: Mapping[str, Any]) -> list[Turn]:
             strategy="ring_allreduce",
             fabric="emulated",
             placement=placement,
-            members=members("torch", "ring_allreduce", workers, workers, replayed=True),
+            members=members("torch", "ring_allreduce", workers, workers),
             environments={"bare": RuntimeEnvironment(job["python"])},
             timeouts=TIMEOUTS,
             inherited=dict(os.environ),

@@ -32,9 +32,7 @@ class Member:
     host: int
 
 
-def members(
-    framework: str, strategy: str, workers: int, hosts: int, *, replayed: bool = False
-) -> tuple[Member, ...]:
+def members(framework: str, strategy: str, workers: int, hosts: int) -> tuple[Member, ...]:
     """List the processes of a group in the order of their ranks, workers first.
 
     Args:
@@ -42,12 +40,11 @@ def members(
         strategy: how gradients are added up.
         workers: how many there are, each on the host of its number.
         hosts: how many there are; the last one has the processes of a parameter server.
-        replayed: compute is replayed.
 
     Returns:
         The processes, by rank.
     """
-    serving = BESIDES.get(worker_of(framework, strategy, replayed=replayed), ())
+    serving = BESIDES.get(worker_of(framework, strategy), ())
     return (
         *(Member(WORKER, rank, rank) for rank in range(workers)),
         *(Member(role, 0, hosts - 1) for role in serving),
@@ -98,13 +95,13 @@ def worker_of(framework: str, strategy: str, *, replayed: bool = False) -> str:
     Args:
         framework: its name.
         strategy: how gradients are added up.
-        replayed: compute is replayed, which takes other workers.
+        replayed: compute is replayed, which takes other workers with the same processes beside them.
 
     Returns:
         A name of `workers.modules.MODULES`.
     """
     if replayed:
-        return f"{framework}_replay"
+        return f"{worker_of(framework, strategy)}_replay"
     if not strategy.startswith("parameter_server"):
         return framework
     own = f"{framework}_{strategy}"

@@ -81,6 +81,7 @@ class Framework:
         devices: those that it computes on.
         no_gpu: why it does not compute on GPUs; None if it does.
         replays: the strategies whose compute can be replayed.
+        no_replay: why the others' cannot.
     """
 
     environment: str
@@ -88,6 +89,7 @@ class Framework:
     devices: tuple[str, ...] = ("cpu", "gpu")
     no_gpu: str | None = None
     replays: tuple[str, ...] = ()
+    no_replay: str = ""
 
 
 _HOROVOD_HAS_NO_GPU = "it is built here without CUDA, which takes nvcc and NCCL's headers"
@@ -103,17 +105,29 @@ FRAMEWORKS: Mapping[str, Framework] = {
             "parameter_server_sync",
             "parameter_server_async",
         ),
-        replays=("ring_allreduce", "ring_allreduce_fp16"),
+        replays=(
+            "ring_allreduce",
+            "ring_allreduce_fp16",
+            "parameter_server_sync",
+            "parameter_server_async",
+        ),
+        no_replay="PowerSGD computes factors of gradients on the device, and no profile has the time of that",
     ),
     "tensorflow": Framework(
-        "tensorflow", ("ring_allreduce", "parameter_server_sync", "parameter_server_async")
+        "tensorflow",
+        ("ring_allreduce", "parameter_server_sync", "parameter_server_async"),
+        replays=("ring_allreduce", "parameter_server_sync", "parameter_server_async"),
     ),
     "horovod_torch": Framework(
         "horovod", ("ring_allreduce",), ("cpu",), _HOROVOD_HAS_NO_GPU, replays=("ring_allreduce",)
     ),
-    "horovod_tensorflow": Framework("horovod", ("ring_allreduce",), ("cpu",), _HOROVOD_HAS_NO_GPU),
+    "horovod_tensorflow": Framework(
+        "horovod", ("ring_allreduce",), ("cpu",), _HOROVOD_HAS_NO_GPU, replays=("ring_allreduce",)
+    ),
     "mxnet": Framework(
-        "mxnet", ("parameter_server_sync", "parameter_server_device_sync", "parameter_server_async")
+        "mxnet",
+        ("parameter_server_sync", "parameter_server_device_sync", "parameter_server_async"),
+        replays=("parameter_server_sync", "parameter_server_device_sync", "parameter_server_async"),
     ),
 }
 

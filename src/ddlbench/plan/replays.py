@@ -48,7 +48,8 @@ def _not_replayed(axes: Axes) -> Iterator[Problem]:
             able = "; ".join(
                 f"{name} with {', '.join(each.replays)}" for name, each in FRAMEWORKS.items() if each.replays
             )
-            text = f"the compute of {framework} with {strategy} cannot be replayed (possible are {able})"
+            why = FRAMEWORKS[framework].no_replay
+            text = f"the compute of {framework} with {strategy} cannot be replayed{why and f': {why}'} (possible are {able})"
             yield axes["compute"].problem("replay", text)
     for key, possible in (("devices", "cpu"), ("fabric", "emulated")):
         for value in dict.fromkeys(axes[key].values):

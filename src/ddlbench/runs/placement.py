@@ -112,8 +112,7 @@ def members_of(run: Run) -> tuple[Member, ...]:
         The members, by rank.
     """
     point = run.points[0]
-    replayed = point.replay is not None
-    return members(point.framework, point.strategy, point.workers, point.hosts, replayed=replayed)
+    return members(point.framework, point.strategy, point.workers, point.hosts)
 
 
 def check_placements(plan: Plan, run_ids: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ sending.
 import os
 import sys
 import threading
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import distributions
 
@@ -74,6 +75,28 @@ def serve_workers(control: Control) -> None:
     mxnet.kvstore.KVStoreServer(mxnet.kv.create("dist")).run()
 
 
+def run(address: str, rank: int, import_work: Callable[[], Callable[[Control, Assignment], None]]) -> None:
+    """Run a member of a worker group until the supervisor sends `Stop`.
+
+    Args:
+        address: Of the control socket (see `protocol.channel.connect`).
+        rank: Of this member.
+        import_work: Imports MXNet, and gives what a worker then does.
+    """
+    control = Control(address, rank)
+    assignment = control.assignment()
+    # By default OpenMP's threads wait actively. They would occupy the cores that MXNet's engine, ps-lite and the
+    # server on the last host need: with two threads on two cores a step of mlp takes 72 ms instead of 4 ms.
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    work = import_work()  # before MXNet's variables are set
+    keep_to_own_cores()
+    os.environ.update(variables(assignment))
+    if assignment.role == "worker":
+        work(control, assignment)
+    else:
+        serve_workers(control)
+
+
 def main(address: str, rank: int) -> None:
     """Run this member of a worker group until the supervisor sends `Stop`.
 
@@ -81,19 +104,13 @@ def main(address: str, rank: int) -> None:
         address: Of the control socket (see `protocol.channel.connect`).
         rank: Of this member.
     """
-    control = Control(address, rank)
-    assignment = control.assignment()
-    # By default OpenMP's threads wait actively. They would occupy the cores that MXNet's engine, ps-lite and the
-    # server on the last host need: with two threads on two cores a step of mlp takes 72 ms instead of 4 ms.
-    os.environ["OMP_WAIT_POLICY"] = "passive"
-    from ddlbench.workers.mxnet.worker import work  # imports MXNet, and so comes before its variables
+    run(address, rank, _import_work)
 
-    keep_to_own_cores()
-    os.environ.update(variables(assignment))
-    if assignment.role == "worker":
-        work(control, assignment)
-    else:
-        serve_workers(control)
+
+def _import_work() -> Callable[[Control, Assignment], None]:
+    from ddlbench.workers.mxnet.worker import work
+
+    return work
 
 
 if __name__ == "__main__":

@@ -69,13 +69,17 @@ class Chief:
             if not self.on_gpus:
                 refuse_what_cannot_fit(self.point, self.world_size, self.used_bytes)
             self.model.optimizer.learning_rate = self.point.learning_rate
-            self.model.start_again(self.seed)
+            self.start_again()
             self.steps(1, applied=False)
         except (tf.errors.OpError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             return Prepared(fits=False)
         return Prepared(fits=True, parameter_count=self.model.network.count_params())
+
+    def start_again(self) -> None:
+        """Set parameters and optimizer as the seed determines them."""
+        self.model.start_again(self.seed)
 
     def steps(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
         """Schedule steps on free workers until each worker has made enough.
@@ -87,6 +91,18 @@ class Chief:
         Returns:
             By worker, its first `steps` steps: start and end by its host's clock (s since 1970), mean loss (nats).
         """
+        return [sorted(of_worker)[:steps] for of_worker in self.made(steps, applied=applied)]
+
+    def made(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
+        """Schedule steps on free workers until each worker has made enough.
+
+        Args:
+            steps: How many each worker must make; fast workers make more.
+            applied: Whether the server applies their gradients.
+
+        Returns:
+            As `steps`, all that each worker has made, in no order.
+        """
         made: list[list[list[float]]] = [[] for _ in range(self.world_size)]
         wanted = steps * self.world_size
         while min(map(len, made)) < steps:
@@ -95,7 +111,7 @@ class Chief:
             for index, *step in (each.fetch() for each in scheduled):
                 made[int(index)].append(step)
             wanted = self.world_size  # fast workers may have made a slow one's share
-        return [sorted(of_worker)[:steps] for of_worker in made]
+        return made
 
     def schedule(self, applied: bool) -> Any:
         """Schedule one step on the next free worker.
@@ -120,7 +136,7 @@ class Chief:
         """
         self.commands += 1
         if command.from_fresh:
-            self.model.start_again(self.seed)
+            self.start_again()
         made = self.steps(command.steps, applied=True)
         ends = [[of_worker[0][0], *(ended for _, ended, _ in of_worker)] for of_worker in made]
         step_times_ms = [(np.diff(times) * 1e3).tolist() for times in ends]

@@ -143,6 +143,8 @@ class Worker:
 class Server:
     """Holds the parameters, applies the sums of gradients, and tests what was learned."""
 
+    part: type[ServerPart] = ServerPart  # of each model
+
     def __init__(self, assignment: Assignment) -> None:
         use(assignment)
         self.assignment = assignment
@@ -158,7 +160,7 @@ class Server:
             The message that it is done.
         """
         self.models = {
-            each: ServerPart(self.server, SharedGraph(self.assignment, *each))
+            each: self.part(self.server, SharedGraph(self.assignment, *each))
             for each in models_that_fit(self.assignment, command.models)
         }
         for model in self.models.values():

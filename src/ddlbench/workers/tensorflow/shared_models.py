@@ -1,6 +1,6 @@
 """A model of TensorFlow's synchronous parameter server: the common graph, a worker's part and the server's part."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -146,10 +146,21 @@ class ServerPart:
         Args:
             seed: Of the first weights.
         """
-        fresh = to_keras(initial(self.shared.name, self.shared.shape, seed))
+        fresh = to_keras(self.first_weights(seed))
         variables = self.shared.variables
         fed = {each.initializer.inputs[1]: array for each, array in zip(variables, fresh, strict=True)}
         self.session.run(self.begin, fed)
+
+    def first_weights(self, seed: int) -> Iterable[np.ndarray]:
+        """Draw the seed's first weights.
+
+        Args:
+            seed: Of the first weights.
+
+        Returns:
+            One array for each parameter, in the canonical order and axes.
+        """
+        return initial(self.shared.name, self.shared.shape, seed)
 
     def train(self, steps: int, rate: float, momentum: float) -> None:
         """Release the workers, then take steps, each once the gradients of all workers have arrived.

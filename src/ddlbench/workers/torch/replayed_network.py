@@ -13,11 +13,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ddlbench.protocol.messages import ReplayedStep, Shape
-from ddlbench.workers.common.replayed_device import ReplayedDevice
+from ddlbench.protocol.messages import Shape
+from ddlbench.workers.common.replay.arrays import check
+from ddlbench.workers.common.replay.compute import ReplayedCompute
 from ddlbench.workers.torch.models import MODELS
-
-_MEAN_TOLERANCE = 0.05  # of means that have been rounded to 16 bits in many steps
 
 
 class Takes(torch.autograd.Function):
@@ -33,7 +32,7 @@ class Takes(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        context.network.layer_backward(context.places)
+        context.network.compute.backward(context.places)
         return gradients[0], None, None, *(None for _ in context.places)
 
 
@@ -55,49 +54,34 @@ class Network(nn.Module):
         ends = list(accumulate(map(len, layers)))
         self.layers = [range(end - len(layer), end) for end, layer in zip(ends, layers, strict=True)]
         self.token = torch.zeros(1, requires_grad=True)
-        self.device: ReplayedDevice | None = None
-        self.step: ReplayedStep | None = None
+        self.compute = ReplayedCompute(len(self.arrays))
+
+    @property
+    def parameter_count(self) -> int:
+        """How many parameters there are."""
+        return sum(each.numel() for each in self.arrays)
 
     def forward(self) -> torch.Tensor:
         """Take the time of the forward pass; return what the backward pass begins with, (1,)."""
-        if self.device and self.step:
-            self.device.begin()
-            self.device.run(self.step.forward_ms)
+        self.compute.forward()
         token = self.token
         for places in self.layers:
             arrays = [self.arrays[place] for place in places]
             token = Takes.apply(token, places, self, *arrays)  # type: ignore[no-untyped-call]
         return token
 
-    def layer_backward(self, places: range) -> None:
-        """Take the time before the gradients of a layer are ready.
-
-        Args:
-            places: of its parameter arrays among all, from 0.
-        """
-        if self.device and self.step:
-            self.device.run(sum(self.step.backward_ms[-1 - place] for place in places))
-
-    def optimizer_step(self) -> None:
-        """Take the time of the optimizer, once all gradients are there."""
-        if self.device and self.step:
-            self.device.begin()
-            self.device.run(self.step.optimizer_ms)
-
-    def check_gradients(self, mean: float) -> None:
+    def check_gradients(self, mean: float, *, in_16_bits: bool = False) -> None:
         """Check that every gradient is the mean over the ranks.
 
         Args:
             mean: of what the ranks have filled theirs with.
+            in_16_bits: they have been rounded to 16 bits in each step.
 
         Raises:
             RuntimeError: one is not.
         """
-        for place, array in enumerate(self.arrays):
-            assert array.grad is not None
-            ends = array.grad.view(-1)[[0, -1]]
-            if not bool(((ends / mean - 1).abs() < _MEAN_TOLERANCE).all()):
-                raise RuntimeError(f"gradient {place} is {ends.tolist()} and not the ranks' mean, {mean}")
+        ends = [ends_of(each.grad) for each in self.arrays if each.grad is not None]
+        check("gradient", ends, mean, mean, in_16_bits=in_16_bits)
 
     def fill_gradients(self, value: float | None) -> None:
         """Give every parameter a gradient.
@@ -132,7 +116,7 @@ def layers_with_parameters(model: nn.Module) -> Iterator[list[nn.Parameter]]:
             yield arrays
 
 
-def untouched(shapes: Sequence[torch.Size]) -> Iterator[torch.Tensor]:
+def untouched(shapes: Sequence[Sequence[int]]) -> Iterator[torch.Tensor]:
     """Make arrays of zeros which lie one after another in memory that is taken when it is written.
 
     Args:
@@ -141,8 +125,20 @@ def untouched(shapes: Sequence[torch.Size]) -> Iterator[torch.Tensor]:
     Yields:
         Each array, float32.
     """
-    zeros = torch.from_numpy(np.zeros(sum(each.numel() for each in shapes), np.float32))
-    begin = 0
-    for shape in shapes:
-        yield zeros[begin : begin + shape.numel()].view(shape)
-        begin += shape.numel()
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    zeros = torch.from_numpy(np.zeros(sum(sizes), np.float32))
+    for shape, part in zip(shapes, zeros.split(sizes), strict=True):
+        yield part.view(tuple(shape))
+
+
+def ends_of(array: torch.Tensor) -> list[float]:
+    """Read the first and the last element of an array.
+
+    Args:
+        array: of any shape, in one piece of memory.
+
+    Returns:
+        Both.
+    """
+    found: list[float] = array.detach().view(-1)[[0, -1]].tolist()
+    return found

@@ -78,11 +78,15 @@ class Server:
 
     def start_again(self) -> None:
         """Set parameters and optimizer as the seed determines them."""
-        load(self.model, initial(*self.point.key, self.seed))
+        self.set_parameters()
         self.optimizer.state.clear()
         self.optimizer.zero_grad()
         self.pushed = 0
         self.updated: Future[list[torch.Tensor]] = Future()
+
+    def set_parameters(self) -> None:
+        """Set the parameters to the seed's first weights."""
+        load(self.model, initial(*self.point.key, self.seed))
 
     def train(self, command: Train) -> Trained:
         """Let the workers begin.

@@ -1,0 +1,1 @@
+"""What workers share whose compute is replayed, in whatever framework."""
