@@ -12,7 +12,7 @@ from ddlbench.devices.devices_file import devices_from
 from ddlbench.devices.division import Rates, divided, parameter_arrays
 from ddlbench.errors import ConfigError
 from ddlbench.plan import Plan, Point, load
-from ddlbench.plan.catalogue import MODELS
+from ddlbench.plan.catalogue import FRAMEWORKS, MODELS
 from ddlbench.workers.common.first_weights import initial
 
 LARGE = (224, 224, 3)
@@ -146,10 +146,16 @@ def test_hosts_without_a_device_cannot_be_replayed(tmp_path):
     assert "hosts.pair has no `device` to replay (a name of config/devices.yaml)" in text
 
 
-def test_a_framework_that_does_not_replay_is_refused_with_those_that_do(tmp_path):
-    text = refused(tmp_path, framework="mxnet", strategy="parameter_server_sync")
-    assert "the compute of mxnet with parameter_server_sync cannot be replayed" in text
-    assert "torch with ring_allreduce" in text
+def test_what_is_not_replayed_is_refused_with_the_reason_and_what_is_possible(tmp_path):
+    text = refused(tmp_path, strategy="ring_allreduce_powersgd")
+    assert "the compute of torch with ring_allreduce_powersgd cannot be replayed: PowerSGD computes" in text
+    assert "torch with ring_allreduce, ring_allreduce_fp16, parameter_server_sync" in text
+    assert "mxnet with parameter_server_sync" in text
+
+
+def test_all_strategies_are_replayed_or_there_is_a_reason():
+    for framework in FRAMEWORKS.values():
+        assert set(framework.replays) == set(framework.strategies) or framework.no_replay
 
 
 def test_replayed_compute_needs_emulated_links(tmp_path):

@@ -48,8 +48,9 @@ def _not_replayed(axes: Axes) -> Iterator[Problem]:
             able = "; ".join(
                 f"{name} with {', '.join(each.replays)}" for name, each in FRAMEWORKS.items() if each.replays
             )
-            why = FRAMEWORKS[framework].no_replay
-            text = f"the compute of {framework} with {strategy} cannot be replayed{why and f': {why}'} (possible are {able})"
+            reason = FRAMEWORKS[framework].no_replay
+            because = f": {reason}" if reason else ""
+            text = f"the compute of {framework} with {strategy} cannot be replayed{because} (possible are {able})"
             yield axes["compute"].problem("replay", text)
     for key, possible in (("devices", "cpu"), ("fabric", "emulated")):
         for value in dict.fromkeys(axes[key].values):
