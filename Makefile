@@ -1,5 +1,5 @@
 # make run       set up what is needed, measure the default studies, draw their figures, say what came out
-# make report    one page of all that came out, which opens offline: results/report.html
+# make report    one page of all that came out, which opens offline, and an archive of what it was made from
 # make check     for each save: format, lint, types, layers, unit tests, and a dry run of everything
 # make test      for each change: make check, then all tests that need no root; says what it left out, and for want of what
 # make test-all  make test, then what it left out: installs what that needs, as root
@@ -30,8 +30,8 @@ run: environment
 
 report: environment
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
-	snakemake --cores $(CORES) report_page
-	echo "Open results/report.html in a browser."
+	snakemake --cores $(CORES) report_archive
+	echo "The page: results/report.html   The archive, which  ddlbench verify results/report.zip  checks: results/report.zip"
 
 check: test-environment
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"

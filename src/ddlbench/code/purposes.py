@@ -94,6 +94,7 @@ PURPOSES = {
     "figures": Purpose(("ddlbench.figures",)),
     "claims": Purpose(("ddlbench.claims.report",)),
     "report": Purpose(("ddlbench.report.page",)),
+    "archive": Purpose(("ddlbench.report.crate",)),
 }
 OF_WORKERS = ("measure", "faults")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ddlbench.code.purposes import code_for
@@ -119,6 +119,7 @@ class Comparison:
         described: the files that sidecars are of.
         claims: what manifests say of their measurements, by path.
         needs_telemetry: whether telemetry that is missing is a mismatch.
+        inside_only: whether a file outside of the repository is a mismatch, and not looked at.
     """
 
     mismatches: dict[str, Mismatch] = field(default_factory=dict)
@@ -127,6 +128,7 @@ class Comparison:
     described: set[str] = field(default_factory=set)
     claims: dict[str, Claim] = field(default_factory=dict)
     needs_telemetry: bool = True
+    inside_only: bool = False
 
     def sorted(self) -> list[Mismatch]:
         """The mismatches, sorted by path."""
@@ -149,6 +151,9 @@ class Comparison:
             expected: its sha256; None: any, if only it is a regular file.
             record: the measurement that it is the telemetry of; None: it is none.
         """
+        if self._is_refused(name):
+            self.mismatches[name] = Mismatch(name, "lies outside", expected, None, record)
+            return
         found = self._hash_of(root, name)
         if found is None:
             self.mismatches[name] = Mismatch(name, "is missing", expected, None, record)
@@ -165,7 +170,7 @@ class Comparison:
             name: the file, below it.
             role: what it is for who names it; only a `measurement` is read as a record.
         """
-        if name in self.visited:
+        if name in self.visited or self._is_refused(name):
             return
         self.visited.add(name)
         try:
@@ -202,6 +207,10 @@ class Comparison:
         for each in origin.inputs:
             self.compare(root, each.path, each.sha256)
             self.visit(root, each.path, each.role)
+
+    def _is_refused(self, name: str) -> bool:
+        path = PurePosixPath(name)
+        return self.inside_only and (path.is_absolute() or ".." in path.parts)
 
     def _hash_of(self, root: Path, name: str) -> "str | OSError | None":
         if name not in self.hashes:

@@ -88,12 +88,13 @@ class Findings:
         return next(iter([*beside, *manifests, *made]), None)
 
 
-def check_files(files: Iterable[Path]) -> Findings:
+def check_files(files: Iterable[Path], *, inside_only: bool = False) -> Findings:
     """Check some results and all that they were made from.
 
     Args:
         files: results with an origin, as of `lineage.find`, of one repository. What was made together with a result
             stands for that.
+        inside_only: whether a file outside of the repository is a mismatch, and not looked at.
 
     Returns:
         What was found.
@@ -110,7 +111,7 @@ def check_files(files: Iterable[Path]) -> Findings:
         root = place
         origin = None if is_record(root / name) else origin_of(root, name)
         names.append(str(origin.made["file"]) if origin and origin.made else name)
-    findings = Findings(root, list(dict.fromkeys(names)), Comparison())
+    findings = Findings(root, list(dict.fromkeys(names)), Comparison(inside_only=inside_only))
     for name in findings.results:
         _check_result(findings, name)
     return findings
@@ -118,7 +119,7 @@ def check_files(files: Iterable[Path]) -> Findings:
 
 def _check_result(findings: Findings, name: str) -> None:
     whole, file = findings.comparison, findings.root / name
-    one = Comparison(hashes=whole.hashes, claims=whole.claims)
+    one = Comparison(hashes=whole.hashes, claims=whole.claims, inside_only=whole.inside_only)
     one.compare(findings.root, name, None)
     is_measured = name not in one.mismatches and is_record(file)
     one.visit(findings.root, name, "measurement" if is_measured else "")
