@@ -1,31 +1,36 @@
-"""Time dilation: two hosts on two cores (k = 1) against the same two hosts on one core (k = 2), over the same link.
+"""Time dilation: the same hosts at several factors k, on the same two cores and over the same links.
 
-Three worker groups are alive, each in a sandbox of its own: k = 1 on both cores, and two equal ones with k = 2, one on
-each core. They take turns: k = 1 alone, then both of k = 2 at once, so that both cores are as busy as they were. A
-turn's ratio is the step time of k = 1 by the mean dilated step time (wall / k) of the two.
+What is compared (`--compare`, several by commas; all by default):
 
-With `--hosts 4` four hosts on two cores (k = 2) are compared with four on one (k = 4). `--links` are Mbit/s:ms.
+- two: two hosts with a core each (k = 1, the truth) against themselves at k = 2, 4 and 8, with idle neighbours;
+- grouped: the same while this process is in a CPU control group that is not the root (needs root, or one that is ours);
+- four: four hosts on two cores, k = 2 against 4;
+- vcpus: a host of two vCPUs on two cores against the same on one, which counts as fast as two threads were measured to
+be.
 
-Where it may, it holds the cores awake, as the probe's benchmark does: how long a virtual core takes to wake up is not
-dilated, and hosts with a core each wait for that more often.
+Cases are drawn at random (`benchmarks.dilation_cases`, `--seed`); `--cases choosing` takes those that constants were
+chosen by. All factors of a case take turns in random order, and a turn's ratio is that of the step times, which
+dilation has divided. What `two` finds on drawn cases is written to `config/emulation_error.json`: how far dilated times
+may be off.
+
+Where it may, it holds the cores awake: how long a virtual core takes to wake up is not dilated.
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from statistics import mean, median
 from tempfile import TemporaryDirectory
-from time import monotonic
 from typing import Any
 
-import psutil
-
 from benchmarks.common import (
+    RESULTS,
+    ROOT,
     benchmark,
     cores_awake,
     digits,
@@ -38,173 +43,200 @@ from benchmarks.common import (
     say,
     spread,
 )
-from benchmarks.groups import hosts_on, ours, placement_from, star_of, steps_for, two_cores
+from benchmarks.dilation_cases import CHOOSING, SYSTEMS, Case, judging
+from benchmarks.dilation_server import Server, server
+from benchmarks.groups import two_cores
 from ddlbench.errors import DdlbenchError
-from ddlbench.network.hosts import Placement
-from ddlbench.network.link import Link
-from ddlbench.sandbox.sandbox import outer_descriptors, sandboxed
-from ddlbench.system.processes import die_with_parent
+from ddlbench.files import write_atomically
+from ddlbench.measurements import facts, provenance
+from ddlbench.plan.catalogue import FRAMEWORKS
+from ddlbench.shares.control_groups import own_group_here
+from ddlbench.shares.systematic_error import FILE
 
-BATCH_SIZE = 128
-WITHIN_PERCENT = 5.0
-STOP_S = 30
-
-Turn = dict[str, Any]
+# What is compared: hosts; factors, of which the first is the one that others are held against; limits in percent.
+COMPARED: Mapping[str, Mapping[str, Any]] = {
+    "two": {"hosts": 2, "k": (1, 2, 4, 8), "worst": {2: 8, 4: 8, 8: 12}, "within": 5, "share": 90},
+    "grouped": {"hosts": 2, "k": (1, 2, 4), "worst": {2: 8, 4: 8}, "within": 5, "share": 90},
+    "four": {"hosts": 4, "k": (2, 4), "worst": {4: 10}, "within": 7, "share": 80},
+    "vcpus": {"hosts": 1, "k": (1, 2), "worst": {2: 7}, "within": 7, "share": 100},
+}
+SHARED_AT = (2, 4)  # the factors whose cases must be within a few percent; at 8 the worst case counts alone
+WARM_STEPS = 3
 
 
 def main(arguments: Sequence[str]) -> None:
-    defaults = {"models": "mlp,conv2", "links": "400:0,100:10,1000:1"}
-    asked = options(__doc__, arguments, hosts=2, turns=30, turn_s=0.8, seed=1, **defaults)
-    cells = [(model, link) for model in asked.models.split(",") for link in links(asked.links)]
+    systems = ",".join(map(":".join, SYSTEMS))
+    asked = options(
+        __doc__,
+        arguments,
+        compare=",".join(COMPARED),
+        cases="12",
+        systems=systems,
+        turns=5,
+        turn_s=0.6,
+        seed=1,
+    )
+    chosen = [tuple(each.split(":")) for each in asked.systems.split(",")]
+    cases = CHOOSING if asked.cases == "choosing" else judging(int(asked.cases), asked.seed, chosen)
+    found = earlier()
     with TemporaryDirectory(prefix="ddlbench-") as folder:
-        job = {**vars(asked), "python": python_of_workers(), "dataset": digits(Path(folder))}
-        job["cells"] = [(model, asdict(link)) for model, link in cells]
-        limit_s = 300 + asked.turns * len(cells) * 10 * (asked.turn_s + 0.5)
-        found = in_sandbox("benchmarks.dilation", job, timeout_s=limit_s)
-    save("dilation", rows(asked.hosts, **found), {"asked": vars(asked), "batch_size": BATCH_SIZE, **found})
+        job = {**vars(asked), "dataset": digits(Path(folder))}
+        for name in asked.compare.split(","):
+            if name not in COMPARED:
+                raise DdlbenchError(f"--compare {name}: expected some of {', '.join(COMPARED)}")
+            of_name = models_alone(cases) if name == "vcpus" else list(cases)
+            job |= {"compare": name, "of_compare": [asdict(each) for each in of_name]}
+            job["pythons"] = {
+                case.framework: python_of_workers(FRAMEWORKS[case.framework].environment) for case in of_name
+            }
+            limit_s = 600 + 30 * len(of_name) * asked.turns * (asked.turn_s + 1)
+            with grouped(name == "grouped"):
+                found[name] = in_sandbox("benchmarks.dilation", job, timeout_s=limit_s)
+            found[name] |= {"cases": asked.cases, "seed": asked.seed}
+    save("dilation", [each for name in found for each in rows(name, **found[name])], {"compared": found})
+    if "two" in found and asked.cases != "choosing" and RESULTS.is_relative_to(ROOT):
+        write_atomically(FILE, json.dumps(systematic_error(**found["two"]), indent=1) + "\n")
 
 
-def links(words: str) -> list[Link]:
-    """The links of words like 400:0,100:10, each a bandwidth in Mbit/s and a latency in ms.
-
-    Raises DdlbenchError where they are others.
-    """
-    try:
-        pairs = [map(float, each.split(":")) for each in words.split(",")]
-        return [Link(bandwidth_mbit, latency_ms) for bandwidth_mbit, latency_ms in pairs]
-    except ValueError:
-        raise DdlbenchError(f"--links {words}: expected Mbit/s:ms, as in 400:0,100:10") from None
+def earlier() -> dict[str, Any]:
+    """What this commit's earlier runs have compared; nothing of another commit, or of changes that are in none."""
+    code, file = provenance.code_version(), RESULTS / "dilation.json"
+    if code["dirty"] or not file.is_file():
+        return {}
+    before = json.loads(file.read_text())
+    return dict(before.get("compared", {})) if before["commit"] == code["commit"] else {}
 
 
-def rows(hosts: int, turns: Sequence[Turn], awake: bool) -> list[dict[str, Any]]:
-    """The worst of all models and links."""
-    ratios: dict[tuple[str, str], list[float]] = {}
+def models_alone(cases: Sequence[Case]) -> list[Case]:
+    """The models of some cases for one host, which has no link."""
+    return list(dict.fromkeys(Case("torch", "ring_allreduce", case.model, 1000, 0) for case in cases))
+
+
+def medians(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
+    """Of each case and factor the ratios of all turns."""
+    ratios: dict[str, dict[int, list[float]]] = {}
     for turn in turns:
-        ratios.setdefault((turn["model"], turn["link"]), []).append(turn["ratio"])
-    worst = max(ratios, key=lambda cell: abs(median(ratios[cell]) - 1))
-    models, over = (list(dict.fromkeys(each)) for each in zip(*ratios, strict=True))
-    missed = sum(abs(median(each) - 1) * 100 > WITHIN_PERCENT for each in ratios.values())
-    return [
-        row(
-            f"dilation: step time of {hosts} hosts on 2 cores (k = {hosts / 2:g}), "
-            f"{' and '.join(models)} on {len(over)} links" + ", cores held awake" * awake,
-            at_least=f"ratio within {WITHIN_PERCENT:g} % of 1",
-            measured=f"{in_words(spread(ratios[worst]))}: {', '.join(worst)}, the worst; {missed} of {len(ratios)} "
-            "outside",
-            peer=f"the same hosts on 1 core (k = {hosts})",
-            met=missed == 0,
+        ratios.setdefault(turn["case"], {}).setdefault(turn["k"], []).append(turn["ratio"])
+    return ratios
+
+
+def rows(
+    name: str, turns: Sequence[Mapping[str, Any]], awake: bool, between: Sequence[str], cases: str, seed: int
+) -> Iterator[dict[str, Any]]:
+    """A row for each factor that is held against the first one."""
+    asked, ratios = COMPARED[name], medians(turns)
+    drawn = "those that constants were chosen by" if cases == "choosing" else f"drawn with seed {seed}"
+    what = {"two": "two hosts", "four": "four hosts", "vcpus": "a host of 2 vCPUs"}.get(name, "two hosts")
+    for k, worst_percent in asked["worst"].items():
+        of_k = {case: of_case[k] for case, of_case in ratios.items()}
+        worst = max(of_k, key=lambda case: abs(median(of_k[case]) - 1))
+        off = [100 * abs(median(each) - 1) for each in of_k.values()]
+        near = 100 * mean(each <= asked["within"] for each in off)
+        counts = k in SHARED_AT
+        yield row(
+            f"dilation: step time of {what}, k = {asked['k'][0]} against {k}"
+            + (
+                f", in a CPU control group ({' and '.join(between)} divide the cores)"
+                if name == "grouped"
+                else ""
+            ),
+            at_least=f"worst median {worst_percent} %"
+            + (f"; {asked['share']} % of cases within {asked['within']} %" if counts else ""),
+            measured=f"{in_words(spread(of_k[worst]))}: {worst}, the worst of {len(off)}; {near:.0f} % within "
+            f"{asked['within']} %; half of them within {median(off):.2g} %",
+            peer=f"the same hosts on the same two cores; cases {drawn}, n = {len(next(iter(of_k.values())))} turns"
+            + ", cores held awake" * awake,
+            met=max(off) <= worst_percent and (not counts or near >= asked["share"]),
         )
-    ]
 
 
-def inside(job: Mapping[str, Any]) -> dict[str, Any]:
-    """All turns; their order is random, and every other time one core comes first."""
-    cores = two_cores()
-    with ExitStack() as stack:
-        awake = stack.enter_context(cores_awake())
-        wide = stack.enter_context(server(hosts_on(cores, job["hosts"]), job))
-        narrow = [stack.enter_context(server(hosts_on([core], job["hosts"]), job)) for core in cores]
-        for each in (wide, *narrow):  # one after another: launching is not what is measured
-            each.answer()
-        cells = [(model, Link(**link)) for model, link in job["cells"]]
-        steps = {}
-        for model, link in cells:
-            step_times_ms = wide.ask(model, link, 20).answer()
-            steps[model, link] = steps_for(job["turn_s"], step_times_ms)
-        order = Random(job["seed"])
-        both = {"two_cores_ms": [wide], "one_core_ms": narrow}
-        turns = []
-        for number in range(job["turns"]):
-            order.shuffle(cells)
-            for model, link in cells:
-                count = steps[model, link]
-                times_ms: dict[str, float] = {}
-                before, began = psutil.cpu_times().steal, monotonic()
-                for name in both if number % 2 else reversed(both):
-                    asked = [each.ask(model, link, count) for each in both[name]]
-                    times_ms[name] = mean(mean(each.answer()) for each in asked)
-                stolen_s = psutil.cpu_times().steal - before
-                turns.append(
-                    {
-                        "stolen_percent": 100 * stolen_s / len(cores) / (monotonic() - began),
-                        "model": model,
-                        "link": str(link),
-                        "steps": count,
-                        **times_ms,
-                        "ratio": times_ms["two_cores_ms"] / times_ms["one_core_ms"],
-                    }
-                )
-            ratios = ", ".join(f"{turn['ratio']:.3f}" for turn in turns[-len(cells) :])
-            say(f"turn {number + 1} of {job['turns']}: {ratios}")
-    return {"turns": turns, "awake": awake}
-
-
-class Server:
-    """A worker group in a sandbox of its own, and the way to ask it."""
-
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-
-    def ask(self, model: str, link: Link, steps: int) -> "Server":
-        """Begin to measure."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([model, asdict(link), steps]) + "\n")
-        self._process.stdin.flush()
-        return self
-
-    def answer(self) -> list[float]:
-        """Its step times without dilation, in milliseconds; at first, that it is ready."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise DdlbenchError("a worker group died")
-        times: list[float] = json.loads(line)
-        return times
+def systematic_error(
+    turns: Sequence[Mapping[str, Any]], awake: bool, between: Sequence[str], cases: str, seed: int
+) -> dict[str, Any]:
+    """How far dilated times were off at most, by how many hosts share a core: what records and captions say."""
+    ratios = medians(turns)
+    found, code = facts.gather(), provenance.code_version()
+    off = {
+        str(k): max(100 * abs(median(of_case[k]) - 1) for of_case in ratios.values())
+        for k in COMPARED["two"]["worst"]
+    }
+    return {
+        "hosts_on_a_core": {
+            k: {"percent": round(value, 1), "cases": len(ratios)} for k, value in off.items()
+        },
+        "seed": seed,
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": code["commit"],
+        "dirty": code["dirty"],
+        "machine": facts.short_label(found),
+    }
 
 
 @contextmanager
-def server(placement: Placement, job: Mapping[str, Any]) -> Iterator[Server]:
-    """Start a worker group in a sandbox within this one."""
-    serving = {name: job[name] for name in ("python", "dataset", "cells")}
-    serving["placement"] = asdict(placement)
-    with subprocess.Popen(
-        sandboxed(
-            [sys.executable, "-m", "benchmarks.dilation", "--serve", json.dumps(serving)], as_root=True
-        ),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        pass_fds=outer_descriptors(),
-        preexec_fn=die_with_parent,
-    ) as process:
-        try:
-            yield Server(process)
-            process.communicate(timeout=STOP_S)  # the end of its input is the end of its work
-        finally:
-            process.kill()
+def grouped(wanted: bool) -> Iterator[None]:
+    """Be in a CPU control group of one's own for the length of a `with`, if that is wanted."""
+    if not wanted:
+        yield
+        return
+    if (parent := own_group_here()) is None:
+        raise DdlbenchError("--compare grouped: this machine has no control groups that divide the cores")
+    group = parent / "benchmark"
+    try:
+        group.mkdir(exist_ok=True)
+        (group / "cgroup.procs").write_text("0")
+    except OSError as error:
+        raise DdlbenchError(
+            f"--compare grouped: {error.filename}: {error.strerror} (it needs root)"
+        ) from error
+    try:
+        yield
+    finally:
+        (parent / "cgroup.procs").write_text("0")
+        group.rmdir()
 
 
-def serve(job: Mapping[str, Any]) -> None:
-    """Measure what each line of the input asks for, until it ends."""
-    placement = placement_from(job["placement"])
-    models = sorted({model for model, _ in job["cells"]})
-    shaped = None
-    with (
-        star_of(placement) as star,
-        ours(star, placement, python=job["python"], dataset=job["dataset"], models=models) as group,
-    ):
-        print("[]", flush=True)
-        for line in sys.stdin:
-            model, values, steps = json.loads(line)
-            if (link := Link(**values)) != shaped:
-                star.shape(link)
-                shaped = link
-            step_times_ms = group.step_times_ms(model, BATCH_SIZE, steps)
-            print(json.dumps([each / placement.dilation for each in step_times_ms]), flush=True)
+def inside(job: Mapping[str, Any]) -> dict[str, Any]:
+    """All turns of a comparison, system by system; the order of cases and factors is random."""
+    asked, order = COMPARED[job["compare"]], Random(job["seed"])
+    cases = [Case(**each) for each in job["of_compare"]]
+    cases.sort(key=lambda case: case.system)
+    turns: list[dict[str, Any]] = []
+    between: dict[str, None] = {}
+    with cores_awake() as awake:
+        for system, group in groupby(cases, key=lambda case: case.system):
+            of_system = list(group)
+            with ExitStack() as stack:
+                at = {
+                    k: stack.enter_context(server(two_cores(), asked["hosts"], k, of_system, job))
+                    for k in asked["k"]
+                }
+                between |= dict.fromkeys(filter(None, (each.between for each in at.values())))
+                say(f"{job['compare']}: {' '.join(system)}, {len(of_system)} cases")
+                for number in range(job["turns"]):
+                    order.shuffle(of_system)
+                    for case in of_system:
+                        turns += turn(case, at, job["turn_s"], order)
+                    say(f"turn {number + 1} of {job['turns']}: " + ", ".join(
+                        f"{each['ratio']:.3f}" for each in turns[-len(of_system) * (len(at) - 1) :]
+                    ))  # fmt: skip
+    return {"turns": turns, "awake": awake, "between": list(between)}
+
+
+def turn(case: Case, at: Mapping[int, Server], turn_s: float, order: Random) -> list[dict[str, Any]]:
+    """Measure a case once at each factor; the ratios to the first one."""
+    first, *others = at
+    times_ms = {k: at[k].step_ms(case, turn_s) for k in order.sample(list(at), len(at))}
+    return [
+        {
+            "case": str(case),
+            "k": k,
+            "step_ms": times_ms[k],
+            "first_ms": times_ms[first],
+            "ratio": times_ms[k] / times_ms[first],
+        }
+        for k in others
+    ]
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--serve"]:
-        serve(json.loads(sys.argv[2]))
-    else:
-        benchmark(main, inside)
+    benchmark(main, inside)

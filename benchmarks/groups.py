@@ -95,9 +95,14 @@ class Ours:
     """Our worker group, its models made for images of one shape, of one data set."""
 
     def __init__(
-        self, group: WorkerGroup, fillers: Fillers, images: str = "digits", shape: Shape = DIGITS
+        self,
+        group: WorkerGroup,
+        fillers: Fillers,
+        between: str | None,
+        images: str = "digits",
+        shape: Shape = DIGITS,
     ) -> None:
-        self.group, self.fillers = group, fillers
+        self.group, self.fillers, self.between = group, fillers, between
         self.images, self.shape = images, shape
 
     def take(self, model: str, batch_size: int, momentum: float = 0.0) -> int:
@@ -166,11 +171,12 @@ def ours(
             logs=folder,
         )
         environment = workers_environment(os.environ, threads=hosts[0].threads, interface="eth0")
-        deadline = monotonic() + TIMEOUTS.launch_s
+        deadline, groups = monotonic() + TIMEOUTS.launch_s, ExitStack()
+        division = Division(groups, contained=False)
         with (
-            ExitStack() as stack,
+            groups,
             ForkServer(workers_argv(python, worker), environment, log=Path(folder) / "log") as server,
-            Division(stack, contained=False).starter(server, hosts, deadline) as dividing,
+            division.starter(server, hosts, deadline) as dividing,
             WorkerGroup(
                 dividing,
                 launches,
@@ -182,7 +188,7 @@ def ours(
             Fillers(dividing, hosts, deadline) as fillers,
         ):
             group.connect([ModelShape(model, shape) for model in models])
-            yield Ours(group, fillers, images, shape)
+            yield Ours(group, fillers, division.between, images, shape)
 
 
 @dataclass(frozen=True)

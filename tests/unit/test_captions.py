@@ -67,6 +67,20 @@ def test_vcpus_that_are_one_core_counted_several_times_are_said_to_be():
     assert "made of one core" not in said(vcpus=1)[0]
 
 
+def test_the_emulations_own_error_is_said_with_what_it_was_judged_by():
+    judged = {"systematic_error_percent": 7.5, "systematic_error_judged": "12 cases, AMD EPYC, 2 cores"}
+    words = "Light bars add the emulation's own error, up to 7.5 % (12 cases, AMD EPYC, 2 cores)."
+    assert words in said(**judged)[0]
+    assert "Light bars" not in said("test_accuracy_percent", epochs=2, **judged)[0]
+    assert "Bars do not hold the emulation's own error" in said()[0]
+
+
+def test_hosts_that_did_not_have_their_shares_are_said():
+    words = "Hosts were not held to their shares of a core (bursts of CPU got 180 % of them; 6 of 6 points)."
+    assert words in said(shares_hold=False, burst_percent=180.0)[0]
+    assert "held to their shares" not in said(shares_hold=True, burst_percent=98.0)[0]
+
+
 def test_the_memory_that_hosts_really_had_stands_beside_the_studys():
     assert "1 vCPU and 2.5 GB (the study: 4 GB) a host" in said(host_memory_gb=2.5)[1]
 

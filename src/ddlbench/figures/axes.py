@@ -9,6 +9,8 @@ import pandas as pd
 import plotnine as p9
 from mizani.breaks import breaks_extended
 
+from ddlbench.figures.bars import widest
+
 LOG_FROM_RATIO = 30.0
 
 
@@ -186,7 +188,7 @@ def y_axis(rows: pd.DataFrame, y: str, scale: str) -> YAxis:
     Returns:
         The axis; from 0 to 1 if there is no value. It is linear if a value is not positive.
     """
-    values = pd.concat([rows[y], rows[f"{y}_low"], rows[f"{y}_high"]]).dropna()
+    values = pd.concat([rows[y], *widest(rows, y)]).dropna()
     if values.empty:
         return YAxis(0.0, 1.0, False)
     low, high = float(values.min()), float(values.max())

@@ -10,6 +10,7 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, YAxis, keep, ticks, y_axis
+from ddlbench.figures.bars import bars
 from ddlbench.figures.captions.caption import how_measured
 from ddlbench.figures.captions.conditions import conditions
 from ddlbench.figures.captions.estimates import is_unresolved
@@ -105,7 +106,7 @@ def line_chart(
     plot = (
         p9.ggplot(rows, p9.aes(figure.x, y, color="series"))
         + p9.geom_line(p9.aes("place", group="run", linetype="series"), data=drawn, size=0.8)
-        + _intervals(drawn, y, width=0.022 * span.width)
+        + bars(drawn, y, 0.022 * span.width)
         + _marks(drawn, size=2.2)
         + span.scale()
     )
@@ -146,7 +147,7 @@ def category_chart(
     plot = (
         p9.ggplot(rows, p9.aes("place", y, color="series"))
         + p9.geom_vline(xintercept=lines_between, color=theme.GRID, size=0.8)
-        + _intervals(drawn, y, width=0.4 / max(3, len(names)))
+        + bars(drawn, y, 0.4 / max(3, len(names)))
         + _marks(drawn, size=2.6)
         + span.scale()
     )
@@ -193,13 +194,6 @@ def _marks(drawn: pd.DataFrame, size: float) -> list[Any]:
         p9.geom_point(mark, data=drawn.assign(opacity=opacity), size=size, stroke=0.3),
         p9.scale_alpha_identity(),
     ]
-
-
-def _intervals(drawn: pd.DataFrame, y: str, width: float) -> p9.geom_errorbar:
-    """The bounds as bars with caps, for points that have them; width in the x axis' own units."""
-    known = drawn[drawn[f"{y}_low"].notna() & drawn[f"{y}_high"].notna()]
-    bar = p9.aes("place", ymin=f"{y}_low", ymax=f"{y}_high", color="series")
-    return p9.geom_errorbar(bar, data=known, inherit_aes=False, width=width, size=0.6, show_legend=False)
 
 
 def _nudges(rows: pd.DataFrame, x: str, y: str, axis: YAxis) -> dict[str, float]:

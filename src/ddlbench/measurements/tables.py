@@ -40,7 +40,8 @@ def aggregate(
         time that a worker could run and did not), own_work_percent (the largest share of the cores that the emulation
         used, where compute is replayed by waiting), shares_hold (whether bursts of CPU got their hosts' shares of a
         core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got of their
-        share, the farthest from 100), host_memory_gb (that each host really had), backend, host, epoch_images,
+        share, the farthest from 100), systematic_error_percent (how far dilated times may be off) and
+        systematic_error_judged (by what), host_memory_gb (that each host really had), backend, host, epoch_images,
         epoch_steps and reported_epochs (to which times are extrapolated), container_engine, python_version,
         packages_sha256, resolved (whether the interval of the step time is as narrow as asked for; empty for trainings
         to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS. Between m_low and
@@ -136,6 +137,7 @@ def _rows(
             "own_work_percent": max((each.get("own_work_percent") or 0.0 for each in parts), default=None)
             or None,
             **_shares(parts),
+            **_systematic_error(parts),
             "host_memory_gb": _host_memory_gb(records),
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
@@ -164,6 +166,17 @@ def _shares(records: Sequence[Record]) -> Row:
         "shares_hold": all(hold) if hold else None,
         "burst_percent": _farthest(bursts),
         "got_percent": _farthest(got),
+    }
+
+
+def _systematic_error(records: Sequence[Record]) -> Row:
+    """How far the emulation may be off, and by what that was judged; the largest error of all records."""
+    known = [each["systematic_error"] for each in records if each.get("systematic_error")]
+    most = max(known, key=lambda each: float(each["percent"]), default=None)
+    return {
+        "systematic_error_percent": most and most["percent"],
+        "systematic_error_judged": most
+        and f"{most['cases']} cases, {most['machine']}, {most['date']}, {str(most['commit'])[:7]}",
     }
 
 

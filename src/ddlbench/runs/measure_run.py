@@ -33,6 +33,7 @@ from ddlbench.runs.invocation import invocation, stamped
 from ddlbench.runs.machine_lock import alone_on_this_machine
 from ddlbench.runs.placement import code_of
 from ddlbench.sandbox.sandbox import run_sandboxed
+from ddlbench.shares.systematic_error import systematic_error
 from ddlbench.sweep.attempts import FAILURE, attempt
 from ddlbench.sweep.session_job import ProgressCounts, SessionJob, TelemetrySettings
 from ddlbench.system.processes import die_with_parent, run_to_its_end
@@ -170,6 +171,7 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
             attempt=current,
             progress=ProgressCounts(len(numbers), elsewhere),
             other_measurements=settings.other_measurements,
+            systematic_error=systematic_error(placed),
             most_own_work_percent=settings.replay.own_work_percent,
         )
         write_atomically(path, written(job))

@@ -142,6 +142,7 @@ class Session:
             "dilation_measured": self.job.group.placement.is_least,
             "threads": self.job.group.placement.hosts[0].threads,
             "host_memory_bytes": self.job.group.placement.hosts[0].memory_bytes,
+            "systematic_error": self.job.systematic_error,
             "slice_ms": self.group.group.ready[0].slice_ms,
             "warmup_steps": 0,
             "link": None,

@@ -81,6 +81,7 @@ class SessionJob:
         store: the folder of the measurement store.
         attempt: the id of this attempt at the run.
         other_measurements: what to do about others that take the cores, as the configuration's key says.
+        systematic_error: of dilated times, as of `shares.systematic_error`; None: it was not judged.
         most_own_work_percent: what moving bytes may take of the cores where compute is replayed by waiting.
     """
 
@@ -96,4 +97,5 @@ class SessionJob:
     attempt: str
     progress: ProgressCounts
     other_measurements: WhenBusy
+    systematic_error: Mapping[str, object] | None = None
     most_own_work_percent: float = 100.0

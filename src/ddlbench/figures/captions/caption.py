@@ -53,7 +53,7 @@ def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> li
         *extrapolated(measured, shown),
         *of_what_is_shown(measured, figure),
         *images(measured, shown),
-        *hosts(measured),
+        *hosts(measured, shown),
         *engines(measured),
         *unequal_software(measured),
     ]

@@ -4,15 +4,17 @@ import pandas as pd
 
 from ddlbench.figures.captions.conditions import fabrics
 from ddlbench.figures.words import counted, listed, values_of
+from ddlbench.measurements.metrics import METRICS, OfStepTime
 
 _MOST_WAITED_PERCENT = 5  # what threads of one host wait for each other
 
 
-def hosts(measured: pd.DataFrame) -> list[str]:
+def hosts(measured: pd.DataFrame, y: str) -> list[str]:
     """Describe the hosts, the machine that they were on, and what that does to times.
 
     Args:
         measured: points that were measured.
+        y: the column that is shown.
 
     Returns:
         Sentences.
@@ -21,7 +23,7 @@ def hosts(measured: pd.DataFrame) -> list[str]:
         machine(measured),
         *replayed(measured),
         *cores(measured),
-        *emulation_error(measured),
+        *emulation_error(measured, y),
         *shares(measured),
         *waited(measured),
         *shared_gpus(measured),
@@ -83,18 +85,37 @@ def replayed(measured: pd.DataFrame) -> list[str]:
     return words if pd.isna(work) else [*words, f"Moving bytes took {work:.2g} % of the cores at most."]
 
 
-def emulation_error(measured: pd.DataFrame) -> list[str]:
+def emulation_error(measured: pd.DataFrame, y: str) -> list[str]:
     """Say what the emulation itself may add to a time, which no repetition shows.
 
     Args:
         measured: points that were measured.
+        y: the column that is shown.
 
     Returns:
         Sentences; none if nothing is emulated.
     """
-    return (
-        ["Bars do not hold the emulation's own error (docs/accuracy.md)."] if _is_emulated(measured) else []
-    )
+    if not _is_emulated(measured):
+        return []
+    if not has_systematic_error(measured, y):
+        return ["Bars do not hold the emulation's own error (docs/accuracy.md)."]
+    judged = listed(values_of(measured, "systematic_error_judged"))
+    percent = [f"{each:g}" for each in values_of(measured, "systematic_error_percent")]
+    return [f"Light bars add the emulation's own error, up to {listed(percent)} % ({judged})."]
+
+
+def has_systematic_error(rows: pd.DataFrame, y: str) -> bool:
+    """Say whether light bars can show the emulation's own error: of values that are computed from the time of a step.
+
+    Args:
+        rows: of a table, or points that are drawn.
+        y: the column that is shown.
+
+    Returns:
+        Whether it is known for a point.
+    """
+    known = "systematic_error_percent" in rows and rows["systematic_error_percent"].notna().any()
+    return bool(known) and isinstance(METRICS.get(y), OfStepTime)
 
 
 def shares(measured: pd.DataFrame) -> list[str]:
