@@ -15,6 +15,7 @@ from ddlbench.cli import (
     probe,
     profile,
     recommend,
+    serve,
 )
 from ddlbench.cli.results import claims, sign, summary, trace, verify
 from ddlbench.errors import DdlbenchError
@@ -73,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
         housekeeping,
         import_table,
         recommend,
+        serve,
         claims,
     ):
         command.add_to(commands)

@@ -29,13 +29,26 @@ def write_imported(path: Path, measured: list[Measured], per: str) -> None:
     Raises:
         DdlbenchError: the disk is full.
     """
+    write_atomically(path, as_csv(measured, per))
+
+
+def as_csv(measured: list[Measured], per: str) -> str:
+    """Write measured cells as text.
+
+    Args:
+        measured: the cells.
+        per: what their times are of, `step` or `epoch`.
+
+    Returns:
+        The content of an imported file.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADER)
     for each in measured:
         values = [*(getattr(each.cell, name) for name in CELL), *(getattr(each, name) for name in MEASURED)]
         writer.writerow([per, *("" if value is None else value for value in values)])
-    write_atomically(path, text.getvalue())
+    return text.getvalue()
 
 
 def is_imported(path: Path) -> bool:

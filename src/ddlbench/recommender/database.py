@@ -1,0 +1,237 @@
+"""The measurements of all sources in SQLite: one transaction replaces what changed, and readers never wait for it.
+
+It is made from the tables, which stay the only truth: measuring never waits for it, and it may be deleted at any time.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import sha256_json
+from ddlbench.prediction.cell import Cell, Measured
+from ddlbench.prediction.imported import CELL, MEASURED
+from ddlbench.prediction.measured import Knowledge, from_files
+from ddlbench.recommender.sources import Source
+
+BUSY_S = 30  # another process writes no longer than this
+NAMES = ("model", "framework", "strategy", "devices", "runtime", "image_shape")
+_COLUMNS = (*CELL, *MEASURED)
+_SCHEMA = f"""
+create table if not exists source (
+    name text primary key, position integer, signature text, version text, per text, problem text
+);
+create table if not exists measurement (table_name text, {", ".join(_COLUMNS)});
+create index if not exists by_table on measurement (table_name);
+"""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the database knows of a source.
+
+    Attributes:
+        name: of the source.
+        version: of its content.
+        per: what its times are of, `step` or `epoch`.
+        problem: why it cannot be read; None: it could.
+        count: measurements.
+    """
+
+    name: str
+    version: str
+    per: str
+    problem: str | None
+    count: int
+
+
+class Database:
+    """Measurements by source.
+
+    Attributes:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, and make its tables where there are none.
+
+        Args:
+            path: of the file; processes may share it.
+        """
+        self.path = path
+        with closing(self._connect()) as connection:
+            connection.execute("pragma journal_mode=wal")
+            connection.executescript(_SCHEMA)
+
+    def refresh(self, sources: Mapping[str, Source]) -> list[Stored]:
+        """Read anew what has changed, in one transaction.
+
+        Args:
+            sources: all that there are now.
+
+        Returns:
+            What is stored of each, in their order.
+        """
+        before = self._signatures()
+        changed = {
+            name: _read(source) for name, source in sources.items() if before.get(name) != source.signature
+        }
+        with self._writing() as connection:
+            for name in before.keys() - sources.keys():
+                _remove(connection, name)
+            for position, (name, source) in enumerate(sources.items()):
+                if name in changed:
+                    _remove(connection, name)
+                    _insert(connection, source, changed[name], position)
+        return self.stored()
+
+    def stored(self) -> list[Stored]:
+        """List the sources.
+
+        Returns:
+            What is stored of each, in order.
+        """
+        with closing(self._connect()) as connection:
+            return [
+                Stored(*row)
+                for row in connection.execute(
+                    "select name, version, per, problem, (select count(*) from measurement"
+                    " where table_name = name and time_ms is not null) from source order by position, name"
+                )
+            ]
+
+    def knowledge(self, name: str) -> tuple[str, Knowledge]:
+        """Read all measurements of a source, as they were at one moment.
+
+        Args:
+            name: of the source.
+
+        Returns:
+            Their version, and what they say; empty if there is no such source.
+        """
+        with closing(self._connect()) as connection:
+            connection.execute("begin")
+            source = connection.execute("select version, per from source where name = ?", [name]).fetchone()
+            rows = connection.execute(
+                f"select {', '.join(_COLUMNS)} from measurement where table_name = ? order by rowid", [name]
+            ).fetchall()
+        measured = [_measured(row) for row in rows]
+        fits = [each for each in measured if each.time_ms is not None]
+        unfit = [each.cell for each in measured if each.time_ms is None]
+        version, per = source or ("", "step")
+        return version, Knowledge(fits, unfit, per)
+
+    def page(self, filters: Mapping[str, Any], limit: int, offset: int) -> tuple[int, list[dict[str, Any]]]:
+        """Read some measurements.
+
+        Args:
+            filters: values of columns, or of `table_name`.
+            limit: the most rows to return.
+            offset: rows to leave out before these.
+
+        Returns:
+            How many match, and the rows as JSON data.
+        """
+        if unknown := filters.keys() - {*_COLUMNS, "table_name"}:
+            raise ValueError(f"no columns: {', '.join(sorted(unknown))}")
+        where = " and ".join(["time_ms is not null", *(f"{name} = ?" for name in filters)])
+        values = list(filters.values())
+        with closing(self._connect()) as connection:
+            connection.execute("begin")
+            (total,) = connection.execute(
+                f"select count(*) from measurement where {where}", values
+            ).fetchone()
+            rows = connection.execute(
+                f"select table_name, {', '.join(_COLUMNS)} from measurement where {where}"
+                " order by rowid limit ? offset ?",
+                [*values, limit, offset],
+            ).fetchall()
+        return total, [{"table": row[0], **dict(zip(_COLUMNS, row[1:], strict=True))} for row in rows]
+
+    def names(self, source: str) -> dict[str, list[str]]:
+        """List the names that a source's measurements have.
+
+        Args:
+            source: its name.
+
+        Returns:
+            Column -> its different values.
+        """
+        with closing(self._connect()) as connection:
+            return {
+                name: [
+                    row[0]
+                    for row in connection.execute(
+                        f"select distinct {name} from measurement"
+                        f" where table_name = ? and time_ms is not null and {name} != '' order by 1",
+                        [source],
+                    )
+                ]
+                for name in NAMES
+            }
+
+    def _signatures(self) -> dict[str, str]:
+        with closing(self._connect()) as connection:
+            return dict(connection.execute("select name, signature from source"))
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, which is undone where it fails."""
+        with closing(self._connect()) as connection:
+            connection.execute("begin immediate")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("rollback")
+                raise
+            connection.execute("commit")
+
+
+def _read(source: Source) -> Knowledge | DdlbenchError:
+    try:
+        return from_files(source.files)
+    except DdlbenchError as error:
+        return error
+
+
+def _remove(connection: sqlite3.Connection, name: str) -> None:
+    connection.execute("delete from measurement where table_name = ?", [name])
+    connection.execute("delete from source where name = ?", [name])
+
+
+def _insert(
+    connection: sqlite3.Connection, source: Source, found: Knowledge | DdlbenchError, position: int
+) -> None:
+    problem = str(found) if isinstance(found, DdlbenchError) else None
+    known = found if isinstance(found, Knowledge) else Knowledge([], [], "step")
+    rows = [_row(each) for each in known.measured]
+    rows += [[*asdict(cell).values(), *[None] * len(MEASURED)] for cell in known.unfit]
+    connection.execute(
+        "insert into source values (?, ?, ?, ?, ?, ?)",
+        [
+            source.name,
+            position,
+            source.signature,
+            sha256_json([known.per, rows, problem]),
+            known.per,
+            problem,
+        ],
+    )
+    connection.executemany(
+        f"insert into measurement values (?{', ?' * len(_COLUMNS)})", [[source.name, *row] for row in rows]
+    )
+
+
+def _row(measured: Measured) -> list[Any]:
+    return [*asdict(measured.cell).values(), *(getattr(measured, name) for name in MEASURED)]
+
+
+def _measured(row: tuple[Any, ...]) -> Measured:
+    cell = Cell(*row[: len(CELL)])
+    return Measured(cell, *row[len(CELL) :])

@@ -1,0 +1,96 @@
+"""Learning in a process of its own: it takes seconds, may be stopped, and answers are given meanwhile.
+
+python -m ddlbench.recommender.learner DATABASE SOURCE
+"""
+
+import asyncio
+import pickle
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.prediction.measured import Knowledge
+from ddlbench.prediction.predictor import Predictor, learn
+from ddlbench.recommender.database import Database
+from ddlbench.system.processes import die_with_parent
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What answers are made from.
+
+    Attributes:
+        version: of the measurements.
+        knowledge: the measurements.
+        predictor: that was learned from them.
+    """
+
+    version: str
+    knowledge: Knowledge
+    predictor: Predictor
+
+
+async def learn_from(database: Path, source: str, timeout_s: float) -> Learned:
+    """Learn from a source's measurements.
+
+    Args:
+        database: its file.
+        source: its name.
+        timeout_s: the longest that it may take.
+
+    Returns:
+        What was learned, and from what.
+
+    Raises:
+        DdlbenchError: there is too little to learn from, or it takes too long.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", __name__, str(database), source),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        output, problem = await asyncio.wait_for(process.communicate(), timeout_s)
+    except TimeoutError:
+        raise DdlbenchError(
+            f"learning from the measurements of {source!r} took longer than {timeout_s:g} s.\n"
+            "  Give it longer (ddlbench serve --learning-time), or import fewer rows"
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise DdlbenchError(problem.decode(errors="replace").strip()[-2000:] or "learning failed")
+    found: tuple[str, Knowledge, Predictor] = pickle.loads(
+        output
+    )  # of our own process, through a pipe of ours
+    return Learned(*found)
+
+
+def main(arguments: list[str]) -> int:
+    """Learn, and write the predictor to standard output.
+
+    Args:
+        arguments: the database's file, and the source's name.
+
+    Returns:
+        The exit status.
+    """
+    die_with_parent()
+    database, source = arguments
+    try:
+        version, known = Database(Path(database)).knowledge(source)
+        found = (version, known, learn(known.measured))
+    except DdlbenchError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    sys.stdout.buffer.write(pickle.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

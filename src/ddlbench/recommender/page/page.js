@@ -1,0 +1,225 @@
+// The form, and its answer.
+
+import { Refused, ask, keepToken, post, sendTable } from "./api.js";
+import { draw } from "./charts.js";
+import * as words from "./words.js";
+
+const form = document.getElementById("ask");
+const answerPlace = document.getElementById("answer");
+const NAMES = ["model", "framework", "strategy", "devices", "runtime"];
+const OPTIONAL = ["framework", "strategy"]; // without one, all are compared
+let tables = [];
+let last = null;
+
+/** An element with text or children; text is never markup. */
+function element(tag, content = [], attributes = {}) {
+  const made = Object.assign(document.createElement(tag), attributes);
+  made.append(...(Array.isArray(content) ? content : [content]));
+  return made;
+}
+
+function fill(select, values, first) {
+  const before = select.value;
+  select.replaceChildren(...(first === undefined ? [] : [new Option(first, "")]), ...values.map(([value, text]) => new Option(text, value)));
+  if (values.some(([value]) => value === before)) select.value = before;
+}
+
+async function loadChoices() {
+  const choices = await ask("choices");
+  tables = choices.tables;
+  fill(form.elements.table, tables.map((each) => [each.name,
+    `${each.name === "here" ? "measured here" : each.name} (${each.measurements}${each.problem ? ", unusable" : ""})`]));
+  form.querySelector("[data-when=table]").hidden = tables.length < 2;
+  fill(form.elements.machine, choices.machines.map((each) => [each.name, `${each.name}, ${each.hourly} ${each.currency} an hour`]), "none");
+  showNames();
+}
+
+/** The selections that the chosen table has names for. */
+function showNames() {
+  const table = tables.find((each) => each.name === form.elements.table.value);
+  for (const name of NAMES) {
+    const values = table?.names[name] ?? [];
+    fill(form.elements[name], values.map((each) => [each, each.replaceAll("_", " ")]), OPTIONAL.includes(name) ? "any" : undefined);
+    form.querySelector(`[data-when=${name}]`).hidden = values.length < 2;
+  }
+  document.getElementById("steps-label").textContent = table?.per === "epoch" ? "Epochs" : "Steps";
+}
+
+function asked() {
+  const entries = [...new FormData(form)].filter(([, value]) => value !== "");
+  return Object.fromEntries(entries.map(([name, value]) => {
+    const isNumber = form.elements[name].type === "number";
+    return [name, isNumber ? Number(value) : value];
+  }));
+}
+
+function clearProblems() {
+  document.getElementById("problem").hidden = true;
+  form.querySelectorAll(".wrong").forEach((each) => each.remove());
+  form.querySelectorAll("[aria-invalid]").forEach((each) => {
+    each.removeAttribute("aria-invalid");
+    each.removeAttribute("aria-describedby");
+  });
+}
+
+/** Each problem stands at its field; what has none, above the form. */
+function showProblems(problems) {
+  const others = [];
+  let first = null;
+  for (const { field, message } of problems) {
+    const input = field && form.elements[field.split(".")[0]];
+    if (!input || !input.closest(".field") || input.closest(".field").hidden) {
+      others.push(field ? `${field}: ${message}` : message);
+      continue;
+    }
+    const id = `wrong-${input.id}`;
+    input.setAttribute("aria-invalid", "true");
+    input.setAttribute("aria-describedby", id);
+    input.closest(".field").append(element("p", message, { id, className: "wrong" }));
+    for (let fold = input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    first ??= input;
+  }
+  const place = document.getElementById("problem");
+  place.textContent = others.join("\n");
+  place.hidden = !others.length;
+  first?.focus();
+}
+
+function forWhat(answer, question) {
+  const count = question.steps ?? 1;
+  if (count === 1) return answer.per === "epoch" ? "an epoch" : "a step";
+  return `${count.toLocaleString("en")} ${answer.per}s`;
+}
+
+function showAnswer(answer, question) {
+  const { best, options } = answer;
+  const what = forWhat(answer, question);
+  const parts = [];
+  if (best) {
+    parts.push(element("h2", `Take ${words.option(best, options)}`));
+    const costs = best.cost === null ? "" : `, ${words.cost(best)}`;
+    parts.push(element("p", `${words.time(best.time_s)} for ${what}${costs} (${best.is_measured ? "measured" : "predicted"}; `
+      + `nine of ten measurements take ${words.interval(best)}).`));
+    if (options.length > 1) parts.push(element("p", `It is the best of ${options.length} choices with a probability of ${words.percent(best.probability_best)}.`));
+  } else {
+    parts.push(element("h2", "Nothing can be recommended"));
+  }
+  for (const each of best ? answer.perhaps_better : []) {
+    parts.push(element("p", `But ${words.option(each, [...options, each])} may be better, of which too little is known: measure it first.`));
+  }
+  if (answer.runners_up.length) {
+    parts.push(element("p", "Next best:"), element("ul", answer.runners_up.map((each) => element("li",
+      `${words.option(each, options)}: ${words.time(each.time_s)}, ${each.worse_by_percent.toFixed(1)} % worse`))));
+  }
+  if (answer.measure_next) {
+    parts.push(element("p", `Measure next: ${words.option(answer.measure_next, options)}. It would help the choice most.`, { id: "measure-next" }));
+  }
+  if (answer.excluded.length) {
+    const items = answer.excluded.slice(0, 8).map((each) => element("li", `${words.option(each, [...options, ...answer.excluded])}: ${each.why}`));
+    if (answer.excluded.length > 8) items.push(element("li", `and ${answer.excluded.length - 8} more`));
+    parts.push(element("p", "Left out:"), element("ul", items));
+  }
+  const assumed = Object.entries(answer.assumed).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`);
+  if (assumed.length) parts.push(element("p", `Not said, so as measured most often: ${assumed.join(", ")}.`));
+  parts.push(...answer.warnings.map((each) => element("p", each, { className: "note" })));
+  answerPlace.replaceChildren(...parts);
+  document.getElementById("charts").hidden = !options.length;
+  if (options.length) {
+    showTable(answer);
+    draw(answer, what);
+  }
+}
+
+function showTable(answer) {
+  const hasPrice = answer.options.some((each) => each.cost !== null);
+  const systems = new Set(answer.options.map(words.system)).size > 1;
+  const isOn = (one) => answer.pareto.some((each) => each.workers === one.workers && words.system(each) === words.system(one));
+  const columns = [
+    ["workers", (each) => String(each.workers)],
+    ...(systems ? [["with", words.system]] : []),
+    ["time", (each) => words.time(each.time_s)],
+    ["90 % of measurements", words.interval],
+    ["", (each) => (each.is_measured ? "measured" : "predicted")],
+    ...(hasPrice ? [["cost", words.cost], ["front", (each) => (isOn(each) ? "on the front" : "")]] : []),
+    ["best with", (each) => words.percent(each.probability_best)],
+  ];
+  const table = document.getElementById("options");
+  table.tHead.replaceChildren(element("tr", columns.map(([head]) => element("th", head || "kind", { scope: "col" }))));
+  table.tBodies[0].replaceChildren(...answer.options.map((each, number) => element("tr",
+    columns.map(([, value], column) => (column ? element("td", value(each)) : element("th", value(each), { scope: "row" }))),
+    { className: number ? "" : "best" })));
+}
+
+async function submit() {
+  clearProblems();
+  const question = asked();
+  answerPlace.setAttribute("aria-busy", "true");
+  answerPlace.replaceChildren(element("p", "Looking… (after new measurements this takes a while: they are learned first)"));
+  try {
+    const token = document.getElementById("token").value;
+    if (token) keepToken(token);
+    if (!tables.length) await loadChoices();
+    const answer = await post("recommend", question);
+    last = [answer, question];
+    showAnswer(answer, question);
+    history.replaceState(null, "", `?${new URLSearchParams(question)}`);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    answerPlace.replaceChildren();
+    document.getElementById("charts").hidden = true;
+    if (error.status === 401) document.getElementById("token-field").hidden = false;
+    showProblems(error.problems);
+  } finally {
+    answerPlace.setAttribute("aria-busy", "false");
+  }
+}
+
+async function upload() {
+  const place = document.getElementById("imported");
+  const name = document.getElementById("name").value;
+  place.replaceChildren(element("p", "Importing…"));
+  try {
+    const found = await sendTable(document.getElementById("file").files[0], name, document.getElementById("leave_out").checked);
+    place.replaceChildren(element("p", `${found.rows} rows are in the table ${name}, ${found.left_out.length} left out.`), rowsOf(found.left_out));
+    await loadChoices();
+    form.elements.table.value = name;
+    showNames();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    place.replaceChildren(element("p", "Nothing was imported:"), rowsOf(error.problems));
+  }
+}
+
+function rowsOf(problems) {
+  return element("ul", problems.map(({ line, message }) => element("li", line ? `line ${line}: ${message}` : message)));
+}
+
+/** Begin with what the address says, so that an answer can be sent as a link. */
+async function begin() {
+  try {
+    await loadChoices();
+  } catch (error) {
+    if (error.status === 401) document.getElementById("token-field").hidden = false;
+    showProblems(error.problems ?? [{ field: null, message: String(error) }]);
+    return;
+  }
+  const said = new URLSearchParams(location.search);
+  for (const [name, value] of said) {
+    const input = form.elements[name];
+    if (!input) continue;
+    input.value = value;
+    if (name === "table") showNames();
+    for (let fold = input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  }
+  if (said.has("batch_size")) await submit();
+}
+
+form.addEventListener("submit", (event) => { event.preventDefault(); submit(); });
+form.elements.table.addEventListener("change", showNames);
+document.getElementById("upload").addEventListener("submit", (event) => { event.preventDefault(); upload(); });
+document.getElementById("file").addEventListener("change", (event) => {
+  const name = document.getElementById("name");
+  name.value ||= event.target.files[0]?.name.replace(/\.[^.]*$/, "").replace(/[^A-Za-z0-9_-]+/g, "-") ?? "";
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (last) showAnswer(...last); });
+begin();

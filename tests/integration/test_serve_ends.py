@@ -1,0 +1,67 @@
+"""How `ddlbench serve` ends: by signals, killed, and in the middle of an import."""
+
+import signal
+import socket
+import time
+
+import psutil
+import pytest
+
+from tests.support.recommender_server import ANWAR, CSV, served
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_ends_with_its_signal_and_leaves_nothing(tmp_path, workers):
+    with served(tmp_path, "--workers", str(workers)) as server:
+        assert server.get("health").status_code == 200
+        processes = psutil.Process(server.process.pid).children(recursive=True)
+        assert server.end(signal.SIGTERM) == 143
+    assert not [each for each in processes if each.is_running() and each.status() != "zombie"]
+    assert not list((tmp_path / "logs").iterdir())
+
+
+def test_workers_answer_alike_and_end_with_a_first_process_that_is_killed(tmp_path):
+    with served(tmp_path, "--workers", "2") as server:
+        assert server.import_table("anwar", ANWAR).status_code == 201
+        question = {"batch_size": 64000, "latency_ms": 20, "table": "anwar"}
+        answers = [server.post("recommend", question) for _ in range(8)]
+        assert {each.json()["best"]["workers"] for each in answers} == {3}
+        assert 'route="/recommend",status="200"} 8.0' in server.get("metrics").text
+        workers = psutil.Process(server.process.pid).children(recursive=True)
+        server.end(signal.SIGKILL)
+        psutil.wait_procs(workers, timeout=60)
+        assert not [each for each in workers if each.is_running() and each.status() != "zombie"]
+
+
+def test_an_import_whose_server_is_killed_is_not_half_there(tmp_path):
+    with served(tmp_path) as server:
+        assert server.import_table("before", ANWAR).status_code == 201
+        host, port = server.url.removeprefix("http://").rstrip("/").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            lines = {"Host": "localhost", "Content-Length": str(len(ANWAR)), **CSV}
+            head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+            connection.sendall(f"POST /import?name=half HTTP/1.1\r\n{head}\r\n{ANWAR[:-40]}".encode())
+            while not list(tmp_path.glob("logs/*/*/sent")):  # it is being received
+                time.sleep(0.05)
+            server.end(signal.SIGKILL)
+    assert [path.name for path in (tmp_path / "imported").iterdir()] == ["before.csv"]
+    with served(tmp_path) as server:
+        assert server.get("health").json()["measurements"] == 12
+        assert server.import_table("half", ANWAR).status_code == 201
+
+
+def test_what_has_begun_is_answered_before_it_ends(tmp_path):
+    with served(tmp_path) as server:
+        assert server.get("health").status_code == 200
+        host, port = server.url.removeprefix("http://").rstrip("/").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            lines = {"Host": "localhost", "Content-Length": str(len(ANWAR)), **CSV}
+            head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+            connection.sendall(f"POST /import?name=late HTTP/1.1\r\n{head}\r\n{ANWAR[:-40]}".encode())
+            while not list(tmp_path.glob("logs/*/*/sent")):
+                time.sleep(0.05)
+            server.process.send_signal(signal.SIGTERM)
+            connection.sendall(ANWAR[-40:].encode())
+            assert connection.recv(1000).split()[1] == b"201"
+        assert server.process.wait(timeout=60) == 143
+    assert (tmp_path / "imported/late.csv").is_file()
