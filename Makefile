@@ -2,14 +2,15 @@
 # make report    one page of all that came out, which opens offline, and an archive of what it was made from
 # make check     for each save: format, lint, types, layers, unit tests, and a dry run of everything
 # make test      for each change: make check, then all tests that need no root; says what it left out, and for want of what
-# make test-all  make test, then what it left out: installs what that needs, as root
+# make test-all  make test, then what it left out, then some torture: installs what that needs, as root
+# make torture   kills, damage, mistakes and faults at random, by a seed (hours); its table is in docs/reliability.md
 # make lock      renew the pinned requirements (needs uv)
 # make clean     remove the environments and caches; measurements and figures (results/) stay
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 MAKEFLAGS += --no-print-directory
-.PHONY: run report check test test-all test-rest lock clean environment test-environment test-tools python
+.PHONY: run report check test test-all test-rest torture torture-short lock clean environment test-environment test-tools python
 
 PYTHON ?= python3
 CORES ?= all
@@ -51,11 +52,17 @@ test: check
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
 	pytest tests/workflow tests/integration -n $(PROCESSES) --ordinary
 
-test-all: test test-rest
+test-all: test test-rest torture-short
 
 test-rest: test-environment test-tools
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
 	pytest tests/workflow tests/integration -n $(PROCESSES) --left-out
+
+torture-short: SHORT = --short
+torture torture-short: test-environment test-tools
+	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
+	snakemake --cores all --quiet all .environments/torch/environment.json
+	python -m benchmarks.torture $(SHORT)
 
 environment: python
 	@$(call set_up,requirements.lock,run-$(KEY),)

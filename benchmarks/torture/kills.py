@@ -1,41 +1,29 @@
 """Kills processes of ours at random: are records lost, is anything left, does the next start go on by itself?
 
-python -m benchmarks.torture.kills [--kills 200] [--seed 1]
+python -m benchmarks.torture kills-bare [--seed 15] [--tries 80]      (kills-docker, kills-apptainer, kills-slurm)
 
-A tiny study on emulated hosts is measured for long. At a random moment a random process of it gets a random signal.
+A tiny study is measured for long. At a random moment a random process of it gets a random signal.
 """
 
-import argparse
 import os
 import signal
 import subprocess
-import sys
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from random import Random
-from tempfile import TemporaryDirectory
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 
-from benchmarks.common import say
-from tests.support.pipeline import Pipeline, new_pipeline
-from tests.support.remains import alive, namespaces, processes
+from benchmarks.torture.places import Place, place
+from benchmarks.torture.tally import Tally
+from ddlbench.measurements.record import DamagedRecord, read_record
+from tests.support.pipeline import MEASUREMENTS
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-FOR_LONG = {
-    "min_steps": 5,
-    "max_steps": 100_000,
-    "step_budget_s": 1.0,
-    "min_repetitions": 1000,
-    "max_repetitions": 1000,
-}
-LATEST_S = (
-    12.0  # of a kill, since the start or the kill before it: planning, launching and measuring are all met
-)
-END_S = 10.0  # after which nothing may be left of a call that ends
-NEXT_S = 120.0  # until a start must have measured something
+PLANNING_SHARE, PLANNING_S, MEASURING_S = 0.3, 8.0, 3.0  # when: while it plans, or after a new measurement
+CHECKED_SHARE = 0.4  # of the next starts; the others may be killed while they plan
+END_S = 10.0  # after which nothing may be left of a call that has ended
+NEXT_S = 180.0  # until a start must have measured something
+LOST, LEFT, BY_HAND = "lost records", "leftovers after 10 s", "starts that need a hand"
 
 
 @dataclass(frozen=True)
@@ -44,11 +32,11 @@ class Kill:
 
     Attributes:
         signal: its name.
-        victim: the process: its name and what it runs.
+        victim: what the process runs.
         ended: whether the call of Snakemake has ended by it.
         lost: records that were there before and are not any more, or differ.
-        left: processes and namespaces that are left 10 s after the end.
-        by_hand: whether the next start has not gone on by itself.
+        left: what is left 10 s after the end.
+        by_hand: whether the next start has not gone on by itself; None: that was not looked at.
     """
 
     signal: str
@@ -56,130 +44,126 @@ class Kill:
     ended: bool
     lost: int
     left: tuple[str, ...] = ()
-    by_hand: bool = False
+    by_hand: bool | None = None
 
     @property
     def is_good(self) -> bool:
         return not (self.lost or self.left or self.by_hand)
 
+    def __str__(self) -> str:
+        found = [f"{self.signal} to {self.victim!r}: the call {'ends' if self.ended else 'goes on'}"]
+        found += [f"LOST {self.lost} RECORDS"] if self.lost else []
+        found += [f"LEFT {', '.join(self.left)}"] if self.left else []
+        found += {None: [], False: ["the next start measures"], True: ["THE NEXT START NEEDS A HAND"]}[
+            self.by_hand
+        ]
+        return "; ".join(found)
 
-def torture(pipeline: Pipeline, kills: int, random: Random) -> list[Kill]:
+
+def kills_in(name: str) -> Callable[[int, int, Callable[[Tally], None]], Tally]:
+    """The part of the torture that kills processes in one place."""
+
+    def kills(seed: int, tries: int, keep: Callable[[Tally], None]) -> Tally:
+        tally = Tally(
+            f"random kills (KILL, TERM, INT) of any process of ours, {name}: {LOST}; {LEFT}; {BY_HAND}",
+            f"{tries}: 0; 0; 0",
+            seed,
+            dict.fromkeys((LOST, LEFT, BY_HAND), 0),
+        )
+        checked = 0
+        with place(name) as where:
+            for kill in torture(where, tries, Random(f"{seed} {name}")):
+                found = {LOST: kill.lost, LEFT: len(kill.left), BY_HAND: int(bool(kill.by_hand))}
+                checked += kill.by_hand is not None
+                tally.add(str(kill), found)
+                tally.notes = [f"{checked} next starts were waited for until they had measured"]
+                keep(tally)
+            tally.counts[LOST] += unreadable(where)
+        return tally
+
+    return kills
+
+
+def torture(where: Place, kills: int, random: Random) -> Iterator[Kill]:
     """Measure, and kill one process after another.
 
     Args:
-        pipeline: one that has its data set; it is configured to measure for long.
+        where: a place whose study is configured to be measured for long.
         kills: how many.
         random: draws moments, victims and signals.
 
-    Returns:
+    Yields:
         The kills, in order.
     """
-    pipeline.configure({"measure": FOR_LONG})
-    found: list[Kill] = []
     try:
-        going = start(pipeline)
-        for number in range(1, kills + 1):
-            found.append(kill_one(pipeline, going, random))
-            if found[-1].ended:
-                before = len(pipeline.measurements())
-                going = start(pipeline)
-                if number == kills or random.random() < 0.25:  # the others may be killed while they plan
-                    by_hand = not goes_on(pipeline, going, before)
-                    found[-1] = Kill(**{**vars(found[-1]), "by_hand": by_hand})
-            say(f"{number} of {kills}: {words(found[-1])}")
+        going, number = where.start(), 0
+        while number < kills:
+            kill = kill_one(where, going, random)
+            if going.poll() is not None:
+                before = measured(where)
+                going = where.start()
+                if kill and (number + 1 == kills or random.random() < CHECKED_SHARE):
+                    kill = replace(kill, by_hand=not goes_on(where, going, before))
+            if kill:
+                number += 1
+                yield kill
     finally:
-        for process in processes(pipeline.root):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-    return found
+        where.end()
 
 
-def start(pipeline: Pipeline) -> "subprocess.Popen[str]":
-    """Start as `make run` does."""
-    answer = pipeline.ddlbench("housekeeping")
-    assert answer.returncode == 0, answer.stderr
-    return pipeline.start("--cores", "all", pipeline.manifest("bandwidth"))
-
-
-def kill_one(pipeline: Pipeline, going: "subprocess.Popen[str]", random: Random) -> Kill:
-    sleep(random.uniform(0.0, LATEST_S))
-    running = processes(pipeline.root)
-    if not running:
-        return Kill("none", "nothing ran: " + pipeline.said[-300:], ended=True, lost=0, by_hand=True)
-    held, kept = namespaces(pipeline.root), pipeline.measurements()
+def kill_one(where: Place, going: "subprocess.Popen[str]", random: Random) -> Kill | None:
+    """Kill one process at a random moment; None if the call has ended before, for an earlier kill."""
+    if random.random() < PLANNING_SHARE:
+        sleep(random.uniform(0.0, PLANNING_S))
+    else:
+        goes_on(where, going, measured(where))
+        sleep(random.uniform(0.0, MEASURING_S))
+    running = where.processes()
+    if going.poll() is not None or not running:
+        return None
+    held, kept, moment = where.held(), where.pipeline.measurements(), time()
     victim, number = random.choice(sorted(running)), random.choice(SIGNALS)
-    with suppress(ProcessLookupError):
+    try:
         os.kill(victim, number)
+    except ProcessLookupError:
+        return None
     until = monotonic() + END_S
-    while going.poll() is None and monotonic() < until:
-        sleep(0.05)
-    ended = going.poll() is not None
+    while going.poll() is None and monotonic() < until and measured(where) <= len(kept) + 1:
+        sleep(0.1)
+    ended, left = going.poll() is not None, where.left(held, moment)
     until = monotonic() + END_S
-    while ended and (processes(pipeline.root) or alive(held)) and monotonic() < until:
-        sleep(0.05)
-    now = pipeline.measurements()
+    while ended and left and monotonic() < until:
+        sleep(0.1)
+        left = where.left(held, moment)
+    now = where.pipeline.measurements()
     return Kill(
         number.name,
-        running[victim][:60],
+        running[victim][:70],
         ended,
         lost=sum(now.get(name) != content for name, content in kept.items()),
-        left=(*processes(pipeline.root).values(), *alive(held)) if ended else (),
+        left=tuple(left) if ended else (),
     )
 
 
-def goes_on(pipeline: Pipeline, going: "subprocess.Popen[str]", before: int) -> bool:
+def goes_on(where: Place, going: "subprocess.Popen[str]", before: int) -> bool:
     """Whether a call measures something."""
     until = monotonic() + NEXT_S
-    while len(pipeline.measurements()) <= before and going.poll() is None and monotonic() < until:
-        sleep(0.1)
-    return len(pipeline.measurements()) > before
+    while measured(where) <= before and going.poll() is None and monotonic() < until:
+        sleep(0.2)
+    return measured(where) > before
 
 
-def words(kill: Kill) -> str:
-    found = [f"{kill.signal} to {kill.victim!r}:", "the call ends" if kill.ended else "the call goes on"]
-    found += [f"LOST {kill.lost} RECORDS"] if kill.lost else []
-    found += [f"LEFT {', '.join(kill.left)}"] if kill.left else []
-    found += ["THE NEXT START NEEDS A HAND"] if kill.by_hand else []
-    return " ".join(found)
+def measured(where: Place) -> int:
+    """How many measurements there are."""
+    return sum(1 for _ in (where.pipeline.root / "results/store").glob(MEASUREMENTS))
 
 
-def table(kills: Sequence[Kill], seed: int) -> str:
-    """The kills as a Markdown table, a row for each signal."""
-    counts = Counter(kill.signal for kill in kills)
-    columns = (
-        "times",
-        "calls that ended",
-        "lost records",
-        f"leftovers after {END_S:.0f} s",
-        "starts that need a hand",
-    )
-    heads = [f"kills of a bare study's processes (seed {seed})", *columns]
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for name in [*sorted(counts), "all"]:
-        those = [kill for kill in kills if name in (kill.signal, "all")]
-        cells = [
-            len(those),
-            sum(kill.ended for kill in those),
-            sum(kill.lost for kill in those),
-            sum(len(kill.left) for kill in those),
-            sum(kill.by_hand for kill in those),
-        ]
-        lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
-
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.torture.kills")
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
-    with TemporaryDirectory(prefix="ddlbench-torture-") as folder:
-        pipeline = new_pipeline(Path(folder) / "ddlbench")
-        pipeline.run("results/datasets/digits-28x28x1.npz")
-        kills = torture(pipeline, given.kills, Random(given.seed))
-    print(table(kills, given.seed))
-    return int(not all(kill.is_good for kill in kills))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def unreadable(where: Place) -> int:
+    """How many measurements are not whole."""
+    found = 0
+    for name in where.pipeline.measurements():
+        try:
+            read_record(where.pipeline.root / "results/store" / name)
+        except DamagedRecord:
+            found += 1
+    return found

@@ -17,11 +17,19 @@ from ddlbench.measurements.record import seal
 
 @dataclass(frozen=True)
 class Mutation:
-    """What was done to a file: its kind, the file below the repository, and its content then; None: it has none."""
+    """What was done to a file.
+
+    Attributes:
+        kind: of the mutation.
+        file: below the repository.
+        wrong: its content then; None: it has none.
+        changed: this file and those that were changed with it, below the repository.
+    """
 
     kind: str
     file: str
     wrong: bytes | None
+    changed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind} {self.file}"
@@ -39,7 +47,9 @@ def mutate(root: Path, files: Sequence[Path], random: Random) -> Mutation:
         for each in filter(is_plain, before):  # a disk that fails does not tell by the time of its files
             os.utime(each, ns=(times[each].st_atime_ns, times[each].st_mtime_ns))
         if changed and not all(_says_the_same(before[each], each) for each in changed):
-            return Mutation(kind, str(file.relative_to(root)), file.read_bytes() if is_plain(file) else None)
+            wrong = file.read_bytes() if is_plain(file) else None
+            names = tuple(str(each.relative_to(root)) for each in changed)
+            return Mutation(kind, str(file.relative_to(root)), wrong, names)
         for each, content in before.items():
             each.write_bytes(content)
 

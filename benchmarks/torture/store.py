@@ -1,30 +1,31 @@
-"""Damages files below results/ at random, one at a time: is it noticed, used by the next run, mended by --repair?
+"""Damages files below results/ at random: is it noticed by verify, used by the next run, mended by --repair?
 
-python -m benchmarks.torture.store [--mutations 500] [--seed 1] [--noticed-only]
-
-A tiny study is measured once. Each mutation is made in a copy of its results; another copy of that is for the next run.
+A tiny study is measured once. Each mutation is made in a sound copy of its results, and `verify` is asked. Then twenty
+of them together are given to the next run, and to `verify --repair`, in copies of their own; if anything is wrong
+there, each of them is tried again by itself.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 from benchmarks.common import say
 from benchmarks.torture.mutations import Mutation, is_plain, mutate
-from ddlbench.files import sha256_file
+from benchmarks.torture.tally import Tally
 from ddlbench.measurements.whole_results import check_all, files_below
 from tests.support.pipeline import Pipeline, new_pipeline
+from tests.support.vanishing import vanishing_folder
 
 FIGURES = ("tiny2000_fig1", "tiny2000_fig2")
-TIMEOUT_S = 300
+TOGETHER = 20
+TIMEOUT_S = 900
+UNNOTICED, USED, LEFT = "unnoticed by verify", "used by the next run", "not mended by --repair"
+OF_MEASUREMENTS = ("results/store/", "results/telemetry/")
 
 
 @dataclass(frozen=True)
@@ -36,31 +37,133 @@ class Outcome:
     is_used: bool | None = None
     is_mended: bool | None = None
 
+    @property
+    def is_good(self) -> bool:
+        return self.is_noticed and not self.is_used and self.is_mended is not False
 
-def torture_one(pipeline: Pipeline, folder: Path, random: Random, figures: Sequence[str] = ()) -> Outcome:
-    """Damage a copy of a pipeline, and see what becomes of it.
+    def __str__(self) -> str:
+        found = [
+            "noticed" if self.is_noticed else "NOT NOTICED",
+            {None: "", True: "USED", False: "not used"}[self.is_used],
+            {None: "", True: "mended", False: "NOT MENDED"}[self.is_mended],
+        ]
+        return f"{self.mutation}: {', '.join(each for each in found if each)}"
+
+
+def mutations(seed: int, tries: int, keep: Callable[[Tally], None]) -> Tally:
+    """The part of the torture that damages results."""
+    tally = Tally(
+        f"mutations of every file below results/: {UNNOTICED}; {USED}; {LEFT}",
+        f"{tries}: 0; 0; 0",
+        seed,
+        dict.fromkeys((UNNOTICED, USED, LEFT), 0),
+        notes=[
+            f"the next run and --repair get {TOGETHER} of them together, each by itself if anything is wrong"
+        ],
+    )
+    random = Random(f"{seed} store")
+    with vanishing_folder("ddlbench-torture-") as folder:
+        pipeline = drawn(folder / "drawn")
+        while tally.tried < tries:
+            place = folder / "batch"
+            place.mkdir()
+            for outcome in together(pipeline, place, random, min(TOGETHER, tries - tally.tried), FIGURES):
+                found = (not outcome.is_noticed, bool(outcome.is_used), outcome.is_mended is False)
+                tally.add(str(outcome), dict(zip((UNNOTICED, USED, LEFT), map(int, found), strict=True)))
+            keep(tally)
+            shutil.rmtree(place)
+    return tally
+
+
+def together(
+    pipeline: Pipeline, folder: Path, random: Random, count: int, figures: Sequence[str] = ()
+) -> list[Outcome]:
+    """Damage copies of a pipeline in several ways, and see what becomes of it.
 
     Args:
         pipeline: one whose results are sound.
         folder: an empty folder for the copies.
-        random: draws the file and the way.
+        random: draws the files and the ways.
+        count: how many mutations. Either all of them are of measurements and their telemetry, or none is: what says how
+            a measurement was is sound then.
         figures: what the next run draws, which takes seconds; empty: only `verify` is asked.
     """
-    damaged = pipeline.copy(folder / "damaged")
-    results = damaged.root / "results"
-    mutation = mutate(damaged.root, files_of_results(damaged.root), random)
-    is_noticed = bool(check_all(results).damage)
+    sound = pipeline.copy(folder / "sound")
+    results = sound.root / "results"
+    files = files_of_results(sound.root)
+    of_measurements = _is_of_measurements(random.choice(files), sound.root)
+    files = [file for file in files if _is_of_measurements(file, sound.root) == of_measurements]
+    outcomes: list[Outcome] = []
+    for number in range(count):
+        mutation = mutate(sound.root, files, random)
+        outcomes.append(Outcome(mutation, bool(check_all(results).damage)))
+        for name in mutation.changed:
+            _move(sound.root / name, folder / "wrong" / str(number) / name)
+            shutil.copy2(pipeline.root / name, sound.root / name)
+        files = [file for file in files if str(file.relative_to(sound.root)) not in mutation.changed]
+        for file in results.rglob(".*.elsewhere"):
+            file.unlink()
+        if len(files) < 2:
+            break
     if not figures:
-        return Outcome(mutation, is_noticed)
-    again = Pipeline(folder / "again")
-    shutil.copytree(damaged.root, again.root, symlinks=True, copy_function=_copied, ignore=_left_out)
-    for fifo in (path for path in results.rglob("*") if path.is_fifo()):
-        os.mkfifo(again.root / fifo.relative_to(damaged.root))
-    command = [*again.command(), "--cores", "all", *figures]
-    is_used = not _ended_well(command, again.root) or _uses(again, mutation)
+        return outcomes
+    numbers = range(len(outcomes))
+    judged = _judged(pipeline, folder, numbers, outcomes, figures)
+    if all(each.is_good for each in judged) or len(judged) == 1:
+        return judged
+    return [_judged(pipeline, folder, [number], outcomes, figures)[0] for number in numbers]
+
+
+def _judged(
+    pipeline: Pipeline,
+    folder: Path,
+    numbers: Sequence[int],
+    outcomes: Sequence[Outcome],
+    figures: Sequence[str],
+) -> list[Outcome]:
+    """Give the mutations of these numbers to the next run, and to `verify --repair`."""
+    again, damaged = (_damaged(pipeline, folder, name, numbers, outcomes) for name in ("again", "damaged"))
+    ran = _ended_well([*again.command(), "--cores", "all", *figures], again.root)
+    left = {each.path for each in check_all(again.root / "results").damage}
     repair = [sys.executable, "-m", "ddlbench.cli", "verify", "--repair"]
-    is_mended = _ended_well(repair, damaged.root) and not check_all(results).damage
-    return Outcome(mutation, is_noticed, is_used, is_mended)
+    mended = _ended_well(repair, damaged.root) and not check_all(damaged.root / "results").damage
+    found = [outcomes[number] for number in numbers]
+    left -= {each.mutation.file for each in found if _is_lost_telemetry(each.mutation)}
+    return [
+        replace(
+            each, is_used=not ran or bool(left) or _is_still_there(again, each.mutation), is_mended=mended
+        )
+        for each in found
+    ]
+
+
+def _damaged(
+    pipeline: Pipeline, folder: Path, name: str, numbers: Sequence[int], outcomes: Sequence[Outcome]
+) -> Pipeline:
+    """A copy of a pipeline with the mutations of these numbers."""
+    shutil.rmtree(folder / name, ignore_errors=True)
+    made = pipeline.copy(folder / name)
+    for number in numbers:
+        for file in outcomes[number].mutation.changed:
+            wrong = folder / "wrong" / str(number) / file
+            (made.root / file).unlink()
+            if wrong.is_fifo():
+                os.mkfifo(made.root / file)
+            elif wrong.is_symlink() or wrong.exists():
+                shutil.copy2(wrong, made.root / file, follow_symlinks=False)
+            if wrong.is_symlink():
+                shutil.copy2(pipeline.root / file, (made.root / file).parent / wrong.readlink())
+    return made
+
+
+def _move(file: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(file):
+        os.replace(file, to)
+
+
+def _is_of_measurements(file: Path, root: Path) -> bool:
+    return str(file.relative_to(root)).startswith(OF_MEASUREMENTS)
 
 
 def files_of_results(root: Path) -> list[Path]:
@@ -68,14 +171,6 @@ def files_of_results(root: Path) -> list[Path]:
     hashed = check_all(root / "results").comparison.hashes
     files = sorted(files_below(root / "results"))
     return [file for file in files if file.suffix != ".parquet" or str(file.relative_to(root)) in hashed]
-
-
-def _copied(source: str, target: str) -> None:
-    shutil.copy2(source, target, follow_symlinks=False)
-
-
-def _left_out(folder: str, names: list[str]) -> set[str]:
-    return {name for name in names if not (Path(folder) / name).is_dir() and (Path(folder) / name).is_fifo()}
 
 
 def _ended_well(command: list[str], folder: Path) -> bool:
@@ -91,16 +186,15 @@ def _ended_well(command: list[str], folder: Path) -> bool:
     return answer.returncode == 0
 
 
-def _uses(pipeline: Pipeline, mutation: Mutation) -> bool:
-    """Whether results are still made from what was damaged: it is where results are, or they do not match each other.
-
-    Telemetry that was deleted is in no use, and cannot be made again without measuring again.
-    """
-    results = pipeline.root / "results"
+def _is_still_there(pipeline: Pipeline, mutation: Mutation) -> bool:
+    """Whether what was damaged is where results are. What was deleted is nowhere."""
     file = pipeline.root / mutation.file
-    is_still_there = is_plain(file) and file.read_bytes() == mutation.wrong
-    is_lost = mutation.kind == "delete" and mutation.file.startswith("results/telemetry/")
-    return is_still_there or (bool(check_all(results).damage) and not is_lost)
+    return is_plain(file) and file.read_bytes() == mutation.wrong
+
+
+def _is_lost_telemetry(mutation: Mutation) -> bool:
+    """Telemetry that was deleted is in no use, and cannot be made again without measuring again."""
+    return mutation.kind == "delete" and mutation.file.startswith("results/telemetry/")
 
 
 def drawn(root: Path) -> Pipeline:
@@ -109,62 +203,3 @@ def drawn(root: Path) -> Pipeline:
     pipeline.run("--cores", "all", *FIGURES)
     assert not check_all(root / "results").damage
     return pipeline
-
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.torture.store")
-    parser.add_argument("--mutations", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--noticed-only", action="store_true", help="ask `verify` alone, and start no Snakemake"
-    )
-    given = parser.parse_args(arguments)
-    random = Random(given.seed)
-    outcomes = []
-    with TemporaryDirectory(prefix="ddlbench-torture-") as folder:
-        pipeline = drawn(Path(folder) / "drawn")
-        before = {file: sha256_file(file) for file in files_below(pipeline.root / "results")}
-        for number in range(1, given.mutations + 1):
-            place = Path(folder) / str(number)
-            place.mkdir()
-            outcome = torture_one(pipeline, place, random, () if given.noticed_only else FIGURES)
-            outcomes.append(outcome)
-            say(f"{number} of {given.mutations}: {outcome.mutation}: {words(outcome)}")
-            shutil.rmtree(place)
-        assert before == {file: sha256_file(file) for file in files_below(pipeline.root / "results")}
-    print(table(outcomes, given.seed))
-    return int(any(not good(outcome) for outcome in outcomes))
-
-
-def good(outcome: Outcome) -> bool:
-    return outcome.is_noticed and not outcome.is_used and outcome.is_mended is not False
-
-
-def words(outcome: Outcome) -> str:
-    found = [
-        "noticed" if outcome.is_noticed else "NOT NOTICED",
-        {None: "", True: "USED", False: "not used"}[outcome.is_used],
-        {None: "", True: "mended", False: "NOT MENDED"}[outcome.is_mended],
-    ]
-    return ", ".join(each for each in found if each)
-
-
-def table(outcomes: list[Outcome], seed: int) -> str:
-    """The outcomes as a Markdown table, a row for each kind of damage."""
-    kinds = Counter(outcome.mutation.kind for outcome in outcomes)
-    lines = [
-        f"| damage below results/ (seed {seed}) | times | unnoticed by verify | used by the next run | not mended |",
-        "|---|---|---|---|---|",
-    ]
-    for kind in [*sorted(kinds), "all"]:
-        those = [outcome for outcome in outcomes if kind in (outcome.mutation.kind, "all")]
-        tried = any(outcome.is_used is not None for outcome in those)
-        used, left = sum(bool(each.is_used) for each in those), sum(each.is_mended is False for each in those)
-        unnoticed = sum(not each.is_noticed for each in those)
-        cells = [kind, len(those), unnoticed, used if tried else "not tried", left if tried else "not tried"]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DiskFull, has_no_room
 
 MOST_BYTES = 1 << 28  # of a file that is read at once
 _TAIL_LINES = 8
@@ -26,7 +26,7 @@ def write_atomically(path: Path | str, data: bytes | str) -> None:
         data: the whole content; text is encoded as UTF-8.
 
     Raises:
-        DdlbenchError: the disk is full.
+        DiskFull: it is.
     """
     with _complete_temporary_file(Path(path), data) as temporary:
         os.replace(temporary, path)
@@ -43,7 +43,7 @@ def create_once(path: Path | str, data: bytes | str) -> bool:
         Whether it was created; False: it exists, and was not changed.
 
     Raises:
-        DdlbenchError: the disk is full.
+        DiskFull: it is.
     """
     with _complete_temporary_file(Path(path), data) as temporary:
         try:
@@ -67,8 +67,8 @@ def _complete_temporary_file(path: Path, data: bytes | str) -> Iterator[str]:
         os.chmod(temporary, 0o644)
         yield temporary
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DdlbenchError(
+        if has_no_room(error):
+            raise DiskFull(
                 f"{path}: the disk is full. What was measured before is kept; make room and start again."
             ) from error
         raise

@@ -4,12 +4,14 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from random import Random
 
 import pytest
 
-from benchmarks.torture.kills import torture, words
+from benchmarks.torture.kills import torture
+from benchmarks.torture.places import FOR_LONG, Place
 from ddlbench.system.processes import die_with_parent
 from tests.support.pipeline import Pipeline
 from tests.support.remains import alive, eventually, namespaces, processes
@@ -142,6 +144,48 @@ def test_a_full_disk_is_seen_before_the_first_run_and_told_once(sweep):
     assert "Error in rule" not in answer.stderr
 
 
+FILLED = """
+cp -a {where} "$OUT/copy" && mount -t tmpfs -o size=60m small {where} && cd "$PWD" && cp -a "$OUT/copy/." {where}
+until ls results/store/*/*/*.json >/dev/null 2>&1; do sleep 0.1; done && cat /dev/zero >{where}/filler &
+"$@" >first.txt 2>&1
+echo $? >>first.txt
+wait
+find results/store -name "[0-9]*.json" -exec sha256sum {{}} + >kept.txt
+find results -empty -type f >halves.txt
+rm {where}/filler
+"$@" >second.txt 2>&1
+echo $? >>second.txt
+sha256sum --check --quiet kept.txt && python3 -m ddlbench.cli verify >verified.txt
+"""
+
+
+@pytest.mark.parametrize("where", ["results", "."])
+def test_a_disk_that_gets_full_during_a_call_is_told_once_and_the_next_start_goes_on(sweep, where, tmp_path):
+    """The disk of the results, or that of the whole checkout."""
+    script = FILLED.format(where=where).replace("python3", sys.executable)
+    script = "trap 'cp -a *.txt \"$OUT\"' EXIT\n" + script  # the disk goes with the script
+    command = sweep.command("--cores", "all", "tiny2000_fig1")
+    subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *command],
+        cwd=sweep.root,
+        env=environment(sweep.root) | {"OUT": str(tmp_path)},
+        check=True,
+    )
+    first, second = ((tmp_path / f"{name}.txt").read_text() for name in ("first", "second"))
+    assert first.splitlines()[-1] == "1", first
+    assert first.count("the disk is full") == 1, first
+    assert "new repetition" in first
+    assert "Make room; the same command goes on from there." in first
+    assert "Traceback" not in first
+    assert "RuleException" not in first
+    assert (tmp_path / "kept.txt").read_text()
+    assert not (tmp_path / "halves.txt").read_text()
+    assert second.splitlines()[-1] == "0", second
+    assert "all match" in (tmp_path / "verified.txt").read_text()
+
+
+@pytest.mark.timeout(1800)
 def test_random_kills_lose_no_record_leave_nothing_and_the_next_start_goes_on(prepared):
-    for kill in torture(prepared, 6, Random(7)):
-        assert kill.is_good, words(kill)
+    prepared.configure({"measure": FOR_LONG})
+    for kill in torture(Place(prepared), 6, Random(7)):
+        assert kill.is_good, kill

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
+
 KINDS = ("net", "mnt", "pid", "user")
 PATIENCE_S = 300.0
 
@@ -30,10 +32,13 @@ def namespaces(folder: Path) -> set[str]:
     return {name for process in processes(folder) for name in _namespaces(process)} - own
 
 
-def alive(names: set[str]) -> set[str]:
-    """Those of the namespaces that any process on this machine is in, holds open, or has mounted."""
-    found = {name for process in _all_processes() for name in _namespaces(process)}
-    return names & found
+def alive(names: set[str], began_before: float = float("inf")) -> set[str]:
+    """Those of the namespaces that any process on this machine is in, holds open, or has mounted.
+
+    began_before: a moment in seconds since the epoch; younger processes may have new namespaces of the same numbers.
+    """
+    old = (process for process in _all_processes() if _began(process) < began_before)
+    return names & {name for process in old for name in _namespaces(process)}
 
 
 def eventually(true: Callable[[], object]) -> bool:
@@ -48,6 +53,14 @@ def eventually(true: Callable[[], object]) -> bool:
 
 def _all_processes() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _began(process: int) -> float:
+    """When it began; never, if it has ended."""
+    try:
+        return float(psutil.Process(process).create_time())
+    except psutil.Error:
+        return float("inf")
 
 
 def _namespaces(process: int) -> Iterator[str]:

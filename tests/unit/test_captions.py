@@ -105,3 +105,9 @@ def test_a_trained_batch_that_holds_images_twice_is_owned_up_to():
     assert "tested on 360 others" in told
     assert "A batch of 2,048 holds some of them twice or more." in told
     assert "twice" not in " ".join(images(made_up_table({"batch_size": [64, 2048]}), "step_time_ms"))
+
+
+def test_repetitions_from_hosts_of_different_kinds_are_told():
+    told = "Repetitions of 6 of 6 points are from hosts that differ in cpu model, clock mhz: their bars hold that, too."
+    assert told in said(hosts_differ_in="cpu_model, clock_mhz")[0]
+    assert "differ in" not in said(hosts_differ_in=None)[0]

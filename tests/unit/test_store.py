@@ -133,7 +133,7 @@ print("whole", len([parse(path.read_bytes(), path) for path in files]))
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     written = len(answer) - 2
     assert written > 5
-    assert answer[-2].startswith("DdlbenchError ")
+    assert answer[-2].startswith("DiskFull ")
     assert "the disk is full" in answer[-2]
     assert answer[-1] == f"whole {written}"
 

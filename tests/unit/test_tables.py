@@ -1,5 +1,7 @@
 """Tables: a row a point, gaps included, from exactly the measurements that the manifests list."""
 
+import json
+
 import pandas
 import pytest
 from measurement_samples import MEASURE, a_point, a_record, a_repository, an_entry, write_manifest
@@ -161,3 +163,13 @@ def test_a_damaged_manifest_is_an_error_that_names_it(tmp_path, text):
 def test_a_table_of_nothing_is_an_error():
     with pytest.raises(DdlbenchError, match="no point"):
         aggregate([])
+
+
+def test_a_row_says_in_what_the_hosts_of_its_repetitions_differ(tmp_path):
+    path = manifest_of(tmp_path, a_record())
+    content = json.loads(path.read_text())
+    for mixed, told in (({}, None), ({"cpu_model": ["A", "B"], "gpus": ["none", "H100"]}, "cpu_model, gpus")):
+        content["differing_hosts"] = {content["points"][0]["id"]: mixed}
+        path.write_text(json.dumps(content))
+        (row,) = aggregate([path]).to_dict("records")
+        assert row["hosts_differ_in"] == told

@@ -50,6 +50,7 @@ def test_test_all_runs_what_test_runs_and_then_what_that_left_out(tmp_path: Path
     assert unit.startswith("tests/unit ")
     assert ordinary.endswith(" --ordinary")
     assert rest == ordinary.replace("--ordinary", "--left-out")
+    assert (tmp_path / "asked").read_text().splitlines()[-1] == "python -m benchmarks.torture --short"
     assert {path.name for path in tmp_path.iterdir()} == {".venv", "Makefile", "asked"}
 
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.support.pipeline import Pipeline
+from tests.support.remains import eventually
 from tests.support.repository import dry_run, snakemake
 
 FIGURE = "figures/tiny2000_fig1"
@@ -108,3 +109,18 @@ def test_a_configuration_of_the_same_name_is_told_whose_the_results_are(prepared
         assert whose in answer.stdout
     (two_scales.root / "config/larger.yaml").rename(two_scales.root / "config/old.yaml")
     two_scales.run("--dry-run", "--configfile", "mine/larger.yaml")
+
+
+def test_two_configurations_that_measure_the_same_run_at_once_leave_each_other_alone(
+    prepared: Pipeline,
+) -> None:
+    """A run's attempts are its configuration's: a later attempt of the same run would end the earlier one."""
+    prepared.configure({"measure": {"min_repetitions": 20, "max_repetitions": 20}})
+    manifest = prepared.manifest("bandwidth")
+    first = prepared.start(manifest)
+    assert eventually(lambda: prepared.measurements() or first.poll() is not None)
+    second = prepared.start(manifest.replace("results/", "results/other/"), "--config", "name=other")
+    assert [first.wait(600), second.wait(600)] == [0, 0], prepared.said
+    for folder in ("logs/runs", "logs/other/runs"):
+        (file,) = (prepared.root / folder).glob("*/*/attempts.json")
+        assert [attempt["how"] for attempt in json.loads(file.read_text())] == ["done"]

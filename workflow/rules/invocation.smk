@@ -4,13 +4,16 @@ from time import time
 
 from snakemake.shell import shell
 
+from ddlbench.containers.image_files import check_makeable
 from ddlbench.environments.gpu_builds import check_gpu_builds
 from ddlbench.runs.ending import IGNORE_INTERRUPTS, end_quietly, records_since
-from ddlbench.runs.preconditions import check_room
+from ddlbench.runs.preconditions import check_room, full_disk
 from ddlbench.sandbox.sandbox import check_sandbox
 
 INVOCATION = f"{RESULTS}/.invocation.json"
+OF_IMAGES = ("base_image", "docker_image", "apptainer_image")
 ON_EMULATED_HOSTS = ("measure", "faults", "point_to_point", "collectives")
+WRITTEN = [Path(RESULTS), Path(PLAN.settings.store), Path("logs"), Path(".snakemake")]
 to_run = []
 
 shell.prefix(f"set -euo pipefail; {IGNORE_INTERRUPTS}")
@@ -18,7 +21,8 @@ shell.prefix(f"set -euo pipefail; {IGNORE_INTERRUPTS}")
 
 def end_with_one_line():
     """Have Ctrl-C and SIGTERM say what is kept. Snakemake takes SIGTERM for itself between planning and the first job."""
-    end_quietly(partial(records_since, PLAN.settings.store, time()), partial(insides.leave, workflow))
+    kept = partial(records_since, PLAN.settings.store, time())
+    end_quietly(kept, partial(insides.leave, workflow), partial(full_disk, WRITTEN))
 
 
 if PLANNING:
@@ -63,7 +67,7 @@ onstart:
             writes=[file for job in to_run for file in job.outputs],
             reads=[file for job in to_run for file in job.inputs],
         )
-        check_room([Path(RESULTS), Path("logs")])
+        check_room(WRITTEN)
         if any(needs_sandbox(job) for job in to_run):
             check_sandbox(patience_s=60.0)  # a busy machine may take its time
         check_gpu_builds(
@@ -77,6 +81,8 @@ onstart:
         )
         check_placements(PLAN, wanted)
         if insides.submits_jobs(workflow):
+            if wanted:
+                check_makeable([Path(job.outputs[0]) for job in to_run if job.rule in OF_IMAGES])
             check_requests([request_of(job) for job in to_run if not job.is_local], partitions())
     except DdlbenchError as error:
         raise WorkflowError(str(error))

@@ -33,7 +33,7 @@ def apptainer_argv(
         *(program, "--silent", "exec", "--cleanenv", "--contain", "--no-home", "--no-privs"),
         *(("--nv",) if needs.gpus else ()),
         *(word for path, mode in needs.folders.items() for word in ("--bind", f"{path}:{path}:{mode}")),
-        *("--pwd", "/tmp", image),
+        *("--pwd", "/tmp", image),  # in the container, which has one of its own  # nosec B108
         *command,
     ]
 

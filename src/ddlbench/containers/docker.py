@@ -98,11 +98,12 @@ def run_arguments(
     Returns:
         The words after the client's name, `run` first.
     """
-    inside = {**variables, "HOME": "/tmp"}
+    inside = {**variables, "HOME": "/tmp"}  # in the container, which has one of its own  # nosec B108
     return [
         *("run", "--interactive", "--rm", "--pull", "never"),
         *(*joining, "--label", f"{LABEL}={run}"),
-        *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--tmpfs", "/tmp"),
+        *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"),
+        *("--tmpfs", "/tmp"),  # in the container  # nosec B108
         *("--user", "{}:{}".format(*user), "--shm-size", str(shared_memory_bytes)),
         *(gpus if needs.gpus else ()),
         *(word for path, mode in needs.folders.items() for word in ("--volume", f"{path}:{path}:{mode}")),

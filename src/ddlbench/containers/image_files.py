@@ -6,7 +6,7 @@ An image is in a container engine, where Snakemake does not see it. So each star
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from ddlbench.containers import engine
 from ddlbench.containers.image import is_there
-from ddlbench.containers.sif import check_sif, is_untouched
+from ddlbench.containers.sif import apptainer, check_sif, is_untouched
 from ddlbench.environments.failed_environments import record_failure
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_json, write_atomically
@@ -71,6 +71,29 @@ def _report(log: Path, text: str) -> None:
     print(text, file=sys.stderr, flush=True)
     with log.open("a") as file:
         file.write(f"{text}\n")
+
+
+def check_makeable(descriptions: Iterable[Path]) -> None:
+    """Check that this machine can make images, before runs that need them are submitted.
+
+    Args:
+        descriptions: the files of the images that are to be made, as `.images/torch/apptainer.json`.
+
+    Raises:
+        DdlbenchError: it cannot: no container engine answers, or Apptainer is not here; with what to do.
+    """
+    missing = sorted(descriptions)
+    if not missing:
+        return
+    try:
+        engine.connect().close()
+        if any(path.stem == "apptainer" for path in missing):
+            apptainer()
+    except DdlbenchError as error:
+        raise DdlbenchError(
+            f"{missing[0]}: this image is missing, and no way to make it is here, so nothing is submitted: {error}\n"
+            "  An image that was made elsewhere can be brought here: copy .images/ (docs/runtimes.md)."
+        ) from error
 
 
 def has_vanished(stamp: Path) -> bool:

@@ -70,7 +70,7 @@ def container_argv(
     here, supervisor = hosts[rank], f"/proc/{outer_process}"
     inside = {
         **variables,
-        "HOME": "/tmp",
+        "HOME": "/tmp",  # in the container, which has one of its own  # nosec B108
         NETWORK: f"{supervisor}/fd/{namespace}",
         PROCESSES: f"{supervisor}/ns/pid",
     }

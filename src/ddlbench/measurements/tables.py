@@ -41,7 +41,8 @@ def aggregate(
         used, where compute is replayed by waiting), shares_hold (whether bursts of CPU got their hosts' shares of a
         core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got of their
         share, the farthest from 100), systematic_error_percent (how far dilated times may be off) and
-        systematic_error_judged (by what), host_memory_gb (that each host really had), backend, host, epoch_images,
+        systematic_error_judged (by what), host_memory_gb (that each host really had), backend, host, hosts_differ_in
+        (facts that were not the same in all repetitions, as `cpu_model, clock_mhz`), epoch_images,
         epoch_steps and reported_epochs (to which times are extrapolated), container_engine, python_version,
         packages_sha256, resolved (whether the interval of the step time is as narrow as asked for; empty for trainings
         to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS. Between m_low and
@@ -142,6 +143,8 @@ def _rows(
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
             "host": manifest.get("host"),
+            "hosts_differ_in": ", ".join((manifest.get("differing_hosts") or {}).get(entry["id"], ()))
+            or None,
             **{column: report.get(key) for column, key in REPORTED.items()},
             **_software(records),
             **_metrics(parts, report, rule),

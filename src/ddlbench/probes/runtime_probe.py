@@ -200,7 +200,7 @@ def _over_the_bridge(environments: Described) -> Mapping[int, float]:
     """Measure between an end without a container and one on Docker's bridge, through its NAT."""
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
-    answer, ask = _words("0.0.0.0", port)
+    answer, ask = _words("0.0.0.0", port)  # in a network namespace of its own  # nosec B104
     docker = environments["docker"]
     needs = Needs((), (), {"PYTHONPATH": package_root()})
     argv = published_argv(

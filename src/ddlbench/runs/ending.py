@@ -1,4 +1,4 @@
-"""How a call of Snakemake ends by Ctrl-C or SIGTERM: with one line that says what is kept, and nothing left behind.
+"""How a call of Snakemake ends by Ctrl-C, SIGTERM or a full disk: one line says what is kept, and nothing is left.
 
 Snakemake itself would wait for its jobs, which print stack traces meanwhile, and would exit with status 1.
 """
@@ -11,35 +11,47 @@ from types import FrameType
 
 import psutil
 
+from ddlbench.errors import CALL, FULL_DISK
+
 IGNORE_INTERRUPTS = (
     "trap '' INT; "  # for the shells of jobs: a terminal's Ctrl-C reaches them too, and we end them
 )
 _ENDINGS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+_FAILURE = 1
 _ROUNDS, _PATIENCE_S = 2, 0.5  # what forks while it is being killed is met in the second round
 _TERMINAL = 2  # the descriptor of standard error; a signal may come while Python writes to its own
 _SCRIPTS = (".snakemake", "scripts")
 _RECORDS = "[0-9a-f][0-9a-f]/*/[0-9]*.json"
 
 
-def end_quietly(kept: Callable[[], str], leave: Callable[[], str]) -> None:
+def end_quietly(kept: Callable[[], str], leave: Callable[[], str], full: Callable[[], str]) -> None:
     """Have SIGINT and SIGTERM end this process and all that it has started, with status 130 or 143.
 
-    A signal that is ignored already, as by `nohup`, stays so.
+    A job that cannot write any more ends this process in the same way, with status 1 (`errors.exit_on_error`). A signal
+    that is ignored already, as by `nohup`, stays so.
 
     Args:
         kept: says in a few words what is kept.
         leave: undoes what the end of the processes does not; it returns a line on what is left all the same, if any.
+        full: says which disk is full.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
-        for each in _ENDINGS:
+        for each in (*_ENDINGS, FULL_DISK):
             signal.signal(each, signal.SIG_IGN)
         terminal = _silenced()
         _end_children()
-        text = f"Ended by {_ENDINGS[signal.Signals(number)]}: {kept()}. The same command goes on from there."
+        if number == FULL_DISK:
+            text = f"Ended: {full()} {kept().capitalize()}. Make room; the same command goes on from there."
+        else:
+            text = (
+                f"Ended by {_ENDINGS[signal.Signals(number)]}: {kept()}. The same command goes on from there."
+            )
         os.write(terminal, f"\n{text}\n{leave()}".encode())
-        os._exit(128 + number)
+        os._exit(_FAILURE if number == FULL_DISK else 128 + number)
 
+    os.environ[CALL] = str(os.getpid())
+    signal.signal(FULL_DISK, end)
     for each in _ENDINGS:
         if signal.getsignal(each) != signal.SIG_IGN:
             signal.signal(each, end)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
 
-_FOLDERS = (Path("/run/lock"), Path("/tmp"))  # writable for everybody
+_FOLDERS = (Path("/run/lock"), Path("/tmp"))  # writable for everybody; the file is never written to  # nosec B108
 _NAME = "ddlbench-measuring.lock"
 
 

@@ -18,7 +18,7 @@ from ddlbench.cluster.slurm import how_it_ended
 from ddlbench.containers import engines
 from ddlbench.containers.podman import user_namespace
 from ddlbench.environments.materials import Materials
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.files import write_atomically
 from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.measurements import facts, provenance
@@ -176,7 +176,8 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
         )
         write_atomically(path, written(job))
         if status := _run_session(run, path, within):
-            raise DdlbenchError(_failure(inventory, run, status, logs))
+            kind = DiskFull if status == DiskFull.exit_code else DdlbenchError
+            raise kind(_failure(inventory, run, status, logs))
 
 
 def _failure(inventory: Inventory, run: Run, status: int, logs: Path) -> str:

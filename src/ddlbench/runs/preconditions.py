@@ -20,17 +20,35 @@ def check_room(folders: Iterable[Path]) -> None:
     Raises:
         DdlbenchError: a disk is full, the user's quota is used up, or nothing may be written there.
     """
+    if why := _want_of_room(folders):
+        raise DdlbenchError(f"{why} What was measured before is kept.")
+
+
+def full_disk(folders: Iterable[Path]) -> str:
+    """Say which disk is full, after something could not be written.
+
+    Args:
+        folders: where it may have been.
+
+    Returns:
+        A sentence.
+    """
+    return _want_of_room(folders) or "a disk is full; the logs name it."
+
+
+def _want_of_room(folders: Iterable[Path]) -> str | None:
     for folder in folders:
         there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
         try:
             with tempfile.TemporaryFile(dir=there) as file:
                 os.posix_fallocate(file.fileno(), 0, _LEAST_BYTES)
         except OSError as error:
-            raise DdlbenchError(f"{folder}: {_why(error, there)}") from error
+            return f"{folder}: {_why(error, there)}"
+    return None
 
 
 def _why(error: OSError, folder: Path) -> str:
-    need = f"A run needs {_LEAST_BYTES >> 20} MB at least; what was measured before is kept."
+    need = f"A run needs {_LEAST_BYTES >> 20} MB at least."
     if error.errno == errno.ENOSPC:
         disk = os.statvfs(folder)
         if disk.f_files and not disk.f_favail:

@@ -7,7 +7,7 @@ from itertools import count
 from time import monotonic
 from typing import Protocol
 
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.measurements.record import Record, timed
 from ddlbench.measurements.statistics import Timed
 from ddlbench.network.link import Link
@@ -133,6 +133,8 @@ def measure_in_rounds(
             began_each_s = monotonic()
             try:
                 record = session.measure(each)
+            except DiskFull:
+                raise
             except DdlbenchError as error:
                 raise DdlbenchError(f"{each.words}, repetition {each.repetition + 1}: {error}") from error
             each.took_s = monotonic() - began_each_s

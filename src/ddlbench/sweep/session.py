@@ -5,14 +5,14 @@ python -m ddlbench.sweep.session JOB.json        (the first process of a sandbox
 
 import json
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.files import write_atomically
 from ddlbench.hosts.group_on_hosts import GroupOnHosts, is_on_nodes, launched
 from ddlbench.launch.group_member import LackedMemory
@@ -289,8 +289,10 @@ def main(job_path: str) -> int:
     try:
         run(job)
     except DdlbenchError as error:
-        print(f"run {job.group.run}: {error}", file=sys.stderr, flush=True)
-        write_atomically(Path(job.group.logs) / FAILURE, f"{error}\n")
+        if not isinstance(error, DiskFull):  # the driver says so
+            print(f"run {job.group.run}: {error}", file=sys.stderr, flush=True)
+        with suppress(DiskFull):
+            write_atomically(Path(job.group.logs) / FAILURE, f"{error}\n")
         return error.exit_code
     return 0
 

@@ -232,5 +232,5 @@ def main(job: SamplerJob) -> None:
 
 
 if __name__ == "__main__":
-    with exit_on_error():
+    with exit_on_error():  # a full disk by its own status
         main(read_text(SamplerJob, sys.argv[1]))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.files import tail
 from ddlbench.launch.fork_starter import namespace_path
 from ddlbench.protocol.agent_messages import (
@@ -180,7 +180,10 @@ class Telemetry:
             return self._channel.receive(_ANSWER_S)
         except (Closed, Silent) as error:
             self._process.kill()
-            how = describe_exit(self._process.wait())
+            status = self._process.wait()
+            if status == DiskFull.exit_code:
+                raise DiskFull(f"the telemetry's sampler:{tail(self._log)}") from error
+            how = describe_exit(status)
             raise DdlbenchError(
                 f"the telemetry's sampler (ddlbench.telemetry.sampler) died ({how}) or was silent for "
                 f"{_ANSWER_S:.0f} s; `telemetry: {{enabled: false}}` measures without it{tail(self._log)}"

@@ -21,6 +21,7 @@ def hosts(measured: pd.DataFrame, y: str) -> list[str]:
     """
     return [
         machine(measured),
+        *unequal(measured),
         *replayed(measured),
         *cores(measured),
         *emulation_error(measured, y),
@@ -41,6 +42,26 @@ def machine(measured: pd.DataFrame) -> str:
     """
     what = fabrics(measured)
     return f"{what[:1].upper()}{what[1:]}, on {listed(values_of(measured, 'host')) or 'an unknown machine'}."
+
+
+def unequal(measured: pd.DataFrame) -> list[str]:
+    """Say which points have repetitions from hosts of different kinds.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        `Repetitions of 2 of 8 points are from hosts that differ in cpu model: ...`; empty if all are of one kind.
+    """
+    facts = values_of(measured, "hosts_differ_in")
+    if not facts:
+        return []
+    count = int(measured["hosts_differ_in"].notna().sum())
+    names = dict.fromkeys(name.replace("_", " ") for each in facts for name in str(each).split(", "))
+    of_all = f"{count} of {counted(len(measured), 'point')}"
+    return [
+        f"Repetitions of {of_all} are from hosts that differ in {listed(names)}: their bars hold that, too."
+    ]
 
 
 def cores(measured: pd.DataFrame) -> list[str]:
