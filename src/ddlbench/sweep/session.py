@@ -289,10 +289,9 @@ def main(job_path: str) -> int:
     try:
         run(job)
     except DdlbenchError as error:
-        if not isinstance(error, DiskFull):  # the driver says so
-            print(f"run {job.group.run}: {error}", file=sys.stderr, flush=True)
-        with suppress(DiskFull):
+        with suppress(DiskFull):  # its driver says so
             write_atomically(Path(job.group.logs) / FAILURE, f"{error}\n")
+            print(f"run {job.group.run}: {error}", file=sys.stderr, flush=True)
         return error.exit_code
     return 0
 
