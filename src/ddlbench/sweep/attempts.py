@@ -10,14 +10,15 @@ only a node's slurmd has died) and start the job again on other nodes.
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ddlbench.cluster.slurm import how_it_ended, minutes_left
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.files import read_json, write_atomically
 from ddlbench.measurements.store import Store
 
@@ -150,6 +151,20 @@ def attempts_in(folder: Path) -> list[Attempt]:
     except (OSError, ValueError):
         return []
     return found
+
+
+def tell_failure(error: DdlbenchError, run: str, folder: Path) -> None:
+    """Say why a session of a run has failed, on standard error and in FAILURE. Of a full disk its driver tells.
+
+    Args:
+        error: why.
+        run: its id.
+        folder: the run's folder of logs.
+    """
+    if not isinstance(error, DiskFull):
+        print(f"run {run}: {error}", file=sys.stderr, flush=True)
+    with suppress(DiskFull):
+        write_atomically(folder / FAILURE, f"{error}\n")
 
 
 def _since(folder: Path, attempt_id: str) -> Attempt | None:

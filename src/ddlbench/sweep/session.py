@@ -5,14 +5,14 @@ python -m ddlbench.sweep.session JOB.json        (the first process of a sandbox
 
 import json
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from ddlbench.errors import DdlbenchError, DiskFull
+from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
 from ddlbench.hosts.group_on_hosts import GroupOnHosts, is_on_nodes, launched
 from ddlbench.launch.group_member import LackedMemory
@@ -24,7 +24,7 @@ from ddlbench.plan import Point, point_id
 from ddlbench.protocol.codec import read_text
 from ddlbench.protocol.messages import Prepared
 from ddlbench.shares.bursts import warning
-from ddlbench.sweep.attempts import FAILURE, keep
+from ddlbench.sweep.attempts import keep, tell_failure
 from ddlbench.sweep.core_use import NOT_KNOWN, CoreUse, shares_of
 from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
@@ -289,9 +289,7 @@ def main(job_path: str) -> int:
     try:
         run(job)
     except DdlbenchError as error:
-        with suppress(DiskFull):  # its driver says so
-            write_atomically(Path(job.group.logs) / FAILURE, f"{error}\n")
-            print(f"run {job.group.run}: {error}", file=sys.stderr, flush=True)
+        tell_failure(error, job.group.run, Path(job.group.logs))
         return error.exit_code
     return 0
 
