@@ -49,7 +49,7 @@ def setting(path: str, value: object) -> Callable[[dict], None]:
         (
             "bandwidth_mbit",
             [400, 800, -400],
-            "bandwidth_mbit[2]: -400 is not a bandwidth (expected a number > 0 and <= 1000000, in Mbit/s)",
+            "bandwidth_mbit[2]: -400 is not a bandwidth (expected a number > 0 and <= 10000000, in Mbit/s)",
         ),
         ("batch_sizes", 3, "batch_sizes: there is no such key (did you mean 'batch_size'?)"),
         ("model", "conv3", "model: 'conv3' is not a model (did you mean 'conv2'?)"),

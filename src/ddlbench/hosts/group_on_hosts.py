@@ -216,6 +216,7 @@ def assignments(
             datasets=job.datasets,
             gpu=_gpu_of(member, job.placement.gpus),
             core_share=hosts[member.host].core_share,
+            workers_per_host=job.workers_per_host,
         )
         for rank, member in enumerate(job.members)
     ]

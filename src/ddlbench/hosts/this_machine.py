@@ -113,6 +113,7 @@ class EmulatedHosts(LoopbackHosts):
                 dilation=self._job.placement.dilation,
                 sites=self._job.sites,
                 longest_trains=self._job.placement.waits,
+                cards=self._job.placement.cards,
             )
         )
         self.namespaces = list(self.star.namespaces)

@@ -27,6 +27,7 @@ class GroupJob:
         interfaces: which interface belongs to a fabric, where the configuration names one.
         congestion_control: TCP's algorithm on emulated hosts.
         sites: how many the hosts are divided among.
+        workers_per_host: how many workers share a network card.
         placement: which share of this machine each host gets.
         members: the processes of the group, by rank.
         runtime: in which the group starts.
@@ -48,6 +49,7 @@ class GroupJob:
     interfaces: Mapping[str, str | None] = field(default_factory=dict)
     congestion_control: str = "cubic"
     sites: int = 1
+    workers_per_host: int = 1
     placement: Placement
     members: Sequence[Member]
     runtime: str = BARE

@@ -32,21 +32,29 @@ class Member:
     host: int
 
 
-def members(framework: str, strategy: str, workers: int, hosts: int) -> tuple[Member, ...]:
+def members(
+    framework: str,
+    strategy: str,
+    workers: int,
+    hosts: int,
+    *,
+    workers_per_host: int = 1,
+) -> tuple[Member, ...]:
     """List the processes of a group in the order of their ranks, workers first.
 
     Args:
         framework: that trains.
         strategy: how gradients are added up.
-        workers: how many there are, each on the host of its number.
+        workers: how many there are; they fill one host after another.
         hosts: how many there are; the last one has the processes of a parameter server.
+        workers_per_host: how many fill a host.
 
     Returns:
         The processes, by rank.
     """
     serving = BESIDES.get(worker_of(framework, strategy), ())
     return (
-        *(Member(WORKER, rank, rank) for rank in range(workers)),
+        *(Member(WORKER, rank, rank // workers_per_host) for rank in range(workers)),
         *(Member(role, 0, hosts - 1) for role in serving),
     )
 

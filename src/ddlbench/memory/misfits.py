@@ -69,7 +69,7 @@ def needed_bytes(run: Run, point: Point) -> int:
         data_bytes=data_bytes(point),
     )
     hosts: Counter[int] = Counter()
-    for member in members(point.framework, point.strategy, point.workers, point.hosts):
+    for member in members(point.framework, point.strategy, point.workers, point.places):
         hosts[member.host] += process_bytes(worker_of(point.framework, point.strategy), member.role, training)
     return max(hosts.values())
 
@@ -170,7 +170,7 @@ def lacking_here(plan: Plan) -> dict[tuple[str, Point], str]:
 
 def _of_host(misfit: Misfit) -> str:
     whose = "this machine's share" if misfit.is_reduced else "as the study's"
-    hosts = misfit.point.hosts
+    hosts = misfit.point.places
     which = "the host has" if hosts == 1 else f"each of {hosts} hosts has"
     return f"{which} {misfit.has_bytes / GIB:.3g} GB ({whose})"
 

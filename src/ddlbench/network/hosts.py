@@ -44,7 +44,10 @@ class Placement:
         dilation: by which times that are measured on the hosts are divided.
         memory_reduced: this machine has too little memory to give each host what the study asks for.
         gpus: of the first hosts, one for each worker, if the run computes on this machine's GPUs.
+        workers_per_host: on a host of a cluster, where they are no hosts of their own.
         waits: compute is replayed by waiting, and only communication uses the cores.
+        cards: for each host the network card that it is behind, where workers of one host share it; each of them is a
+            host of its own here. Empty: nobody shares a card.
         is_least: the dilation is the least; that of measurements is chosen once the group runs.
     """
 
@@ -54,6 +57,8 @@ class Placement:
     gpus: tuple[GpuShare, ...] = ()
     waits: bool = False
     is_least: bool = False
+    cards: tuple[int, ...] = ()
+    workers_per_host: int = 1
 
     @property
     def planned_dilation(self) -> float | None:
@@ -139,19 +144,21 @@ def place_waiting(
     return Placement(hosts, dilation, memory_reduced=True, waits=True, is_least=is_least)
 
 
-def on_nodes(count: int, *, vcpus: int, memory_gb: float) -> Placement:
+def on_nodes(count: int, *, vcpus: int, memory_gb: float, workers_per_host: int = 1) -> Placement:
     """Place hosts that are machines of their own, without time dilation; their addresses and cores are not known yet.
 
     Args:
         count: how many.
         vcpus: of each host.
         memory_gb: of each host, in GiB.
+        workers_per_host: how many workers share a host evenly.
 
     Returns:
-        The hosts, with empty addresses and no cores.
+        The hosts, with the threads and memory of each worker, with empty addresses and no cores.
     """
-    hosts = tuple(Host(f"h{i}", "", (), vcpus, int(memory_gb * GIB)) for i in range(1, count + 1))
-    return Placement(hosts, 1.0, memory_reduced=False)
+    threads, memory_bytes = vcpus // workers_per_host, int(memory_gb * GIB / workers_per_host)
+    hosts = tuple(Host(f"h{i}", "", (), threads, memory_bytes) for i in range(1, count + 1))
+    return Placement(hosts, 1.0, memory_reduced=False, workers_per_host=workers_per_host)
 
 
 def _hosts_per_core(dilation: float, count: int, vcpus: int, cores: int) -> int:

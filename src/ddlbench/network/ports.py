@@ -1,5 +1,6 @@
 """The ends of links: the interfaces that send over a link, and how the kernel groups segments there."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from pyroute2 import IPRoute
 from pyroute2.ethtool.ioctl import IoctlEthtool
 
 from ddlbench.network.link import Link
+from ddlbench.system.calls import open_sysfs
 from ddlbench.system.namespaces import entered
 
 _TSO = "tcp-segmentation-offload"
@@ -61,7 +63,7 @@ def set_offload(ports: Sequence[Port], links: Sequence[Link] | None, *, steered:
 
     The sending end of a link splits its trains (no TSO). Only then does the router receive them by NAPI, on one core
     at a time. Otherwise it receives each on whichever core sends or runs a timer, and packets overtake each other. On
-    open links trains stay whole, and on steered ones (`network.steering`). An open link has no queue that would hold
+    open links trains stay whole, and on steered ones (`steer`). An open link has no queue that would hold
     back what does not fit into NAPI's ring of 256 frames; TCP would lose packets there, and start with small windows on
     the next link.
 
@@ -84,3 +86,38 @@ def _set_flags(namespace: int, device: str, flags: dict[str, bool]) -> None:
     for flag, value in flags.items():
         ethtool.set_offload_flag(flag, int(value))
     ethtool.close()
+
+
+def steer(ports: Sequence[Port]) -> bool:
+    """Let one core receive all that comes over a link, the cores of this machine by turns.
+
+    A router that receives an interface's trains of segments on whichever core sends them may forward the second before
+    the first. If one core receives all of them, they stay in order, and none needs to be split and joined for that.
+
+    Args:
+        ports: the ends of all links.
+
+    Returns:
+        Whether it is done; False if this user may not, or the kernel cannot (RPS).
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    try:
+        for number, port in enumerate(ports):
+            with entered(port.router):
+                sysfs = open_sysfs()
+            try:
+                mask = f"{1 << cores[number % len(cores)]:x}".encode()
+                _write(f"class/net/{port.name}/queues/rx-0/rps_cpus", mask, sysfs)
+            finally:
+                os.close(sysfs)
+    except OSError:
+        return False
+    return True
+
+
+def _write(path: str, value: bytes, folder: int) -> None:
+    file = os.open(path, os.O_WRONLY, dir_fd=folder)
+    try:
+        os.write(file, value)
+    finally:
+        os.close(file)

@@ -61,6 +61,31 @@ class Sites:
         return any(link.is_lossy for link in (*self.lans, *self.wans))
 
 
+@dataclass(frozen=True)
+class SharedCards:
+    """The links of hosts whose workers share a network card.
+
+    Attributes:
+        card: the link of each host.
+        inside: the link of each worker to the others of its host, which it passes on its way to the card too.
+    """
+
+    card: Link
+    inside: Link
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the links as JSON data."""
+        return {"card": self.card.as_dict(), "inside": self.inside.as_dict()}
+
+    def __str__(self) -> str:
+        return f"{self.card}, and {self.inside} inside each host"
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether packets get lost on any link."""
+        return self.card.is_lossy or self.inside.is_lossy
+
+
 def directions(sites: int) -> list[tuple[int, int]]:
     """List every direction between two sites.
 

@@ -16,9 +16,9 @@ from time import monotonic, perf_counter
 
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port
-from ddlbench.network.sites import Sites, direction_name, directions
+from ddlbench.network.sites import SharedCards, Sites, direction_name, directions
 from ddlbench.network.sizes import queue_bytes, sizing_link, train_bytes
-from ddlbench.network.star import Sink, Star
+from ddlbench.network.star import Star
 from ddlbench.network.traffic import (
     FULL,
     GRACE_S,
@@ -31,6 +31,7 @@ from ddlbench.network.traffic import (
     udp_socket,
 )
 from ddlbench.network.verify import OutOfTolerance, deviations, with_retries
+from ddlbench.network.wiring import Sink
 from ddlbench.protocol.tolerances import Tolerances
 
 _PINGS, _JITTERED_PINGS, _IF_LOSSY = 9, 40, 3
@@ -110,9 +111,9 @@ class Path:
 
 
 def verify_sites(
-    star: Star, sites: Sites, tolerances: Tolerances, effort: Effort = FULL
+    star: Star, sites: Sites | SharedCards, tolerances: Tolerances, effort: Effort = FULL
 ) -> dict[str, dict[str, float]]:
-    """Measure all links of the sites, several times if one is out of tolerance.
+    """Measure all links of the sites, or of hosts that share cards, several times if one is out of tolerance.
 
     Args:
         star: the hosts; nothing else may be sent over their links.
@@ -121,7 +122,7 @@ def verify_sites(
         effort: how long to measure in the first attempt.
 
     Returns:
-        {site or direction: numbers as of `OneWay`}; for a site those of the host with the worst rate.
+        {site, direction, `inside` or `card`: numbers as of `OneWay`}; for each those with the worst rate.
 
     Raises:
         OutOfTolerance: a link stays out of tolerance; names it, with what was asked for and what was measured.
@@ -130,7 +131,9 @@ def verify_sites(
     return with_retries(lambda each: _checked(star, sites, tolerances, each), effort)
 
 
-def _checked(star: Star, sites: Sites, tolerances: Tolerances, effort: Effort) -> dict[str, dict[str, float]]:
+def _checked(
+    star: Star, sites: Sites | SharedCards, tolerances: Tolerances, effort: Effort
+) -> dict[str, dict[str, float]]:
     results = measure_sites(star, sites, effort)
     for path, found in results:
         asked = path.asked
@@ -145,7 +148,7 @@ def _checked(star: Star, sites: Sites, tolerances: Tolerances, effort: Effort) -
     }  # the worst come last, and replace the others
 
 
-def measure_sites(star: Star, sites: Sites, effort: Effort) -> list[tuple[Path, OneWay]]:
+def measure_sites(star: Star, sites: Sites | SharedCards, effort: Effort) -> list[tuple[Path, OneWay]]:
     """Measure all links of the sites once.
 
     Args:
@@ -183,7 +186,26 @@ def _one_way(
     )
 
 
-def _paths(star: Star, sites: Sites) -> list[Path]:
+def _paths(star: Star, sites: Sites | SharedCards) -> list[Path]:
+    named = _of_cards(star) if isinstance(sites, SharedCards) else _of_sites(star, sites)
+    links, ports = star.links(sites), star.backend.ports
+    return [
+        Path(name, description, link, link.dilated(star.dilation), port, star.sinks[sink])
+        for (name, description, sink), link, port in zip(named, links, ports, strict=True)
+    ]
+
+
+def _of_cards(star: Star) -> list[tuple[str, str, int]]:
+    """Name, description and number of the sink, of each worker's link and then of each card."""
+    inside = [
+        ("inside", f"the emulated link of worker {number} inside host h{card + 1}", card)
+        for number, card in enumerate(star.card_of, start=1)
+    ]
+    cards = range(max(star.card_of) + 1)
+    return inside + [("card", f"the emulated card of host h{card + 1}", len(cards)) for card in cards]
+
+
+def _of_sites(star: Star, sites: Sites) -> list[tuple[str, str, int]]:
     hosts = [
         (sites.names[site], f"the emulated LAN of host h{number} ({sites.names[site]})", site)
         for number, site in enumerate(star.site_of, start=1)
@@ -192,11 +214,7 @@ def _paths(star: Star, sites: Sites) -> list[Path]:
         (way := direction_name(sites.names, direction), f"{way}: the emulated WAN", direction[1])
         for direction in directions(len(sites.names))
     ]
-    links, ports = star.links(sites), star.backend.ports
-    return [
-        Path(name, description, link, link.dilated(star.dilation), port, star.sinks[site])
-        for (name, description, site), link, port in zip([*hosts, *ways], links, ports, strict=True)
-    ]
+    return [*hosts, *ways]
 
 
 def _latencies_ms(paths: list[Path]) -> list[list[float]]:

@@ -63,6 +63,8 @@ class Strategy:
 STRATEGIES: Mapping[str, Strategy] = {
     "ring_allreduce": Strategy("ring"),
     "ring_allreduce_fp16": Strategy("ring-fp16"),  # gradients travel as 16-bit numbers
+    # Among the workers of each host, and then among hosts.
+    "hierarchical_allreduce": Strategy("hierarchical"),
     "ring_allreduce_powersgd": Strategy("ring-powersgd"),  # gradients travel as factors of rank 1
     "parameter_server_sync": Strategy("ps-sync", servers=1),
     # Gradients are added up on the devices, if there are any.
@@ -102,12 +104,14 @@ FRAMEWORKS: Mapping[str, Framework] = {
             "ring_allreduce",
             "ring_allreduce_fp16",
             "ring_allreduce_powersgd",
+            "hierarchical_allreduce",
             "parameter_server_sync",
             "parameter_server_async",
         ),
         replays=(
             "ring_allreduce",
             "ring_allreduce_fp16",
+            "hierarchical_allreduce",
             "parameter_server_sync",
             "parameter_server_async",
         ),
@@ -153,19 +157,21 @@ MEASURABLE: Mapping[str, tuple[str, ...]] = {  # what a point must have to be me
 BETWEEN_MACHINES = ("ethernet", "infiniband")  # fabrics that need the machines of a scheduler
 
 
-def host_total(workers: int, strategy: str, host_count: int) -> int:
+def host_total(workers: int, strategy: str, host_count: int, workers_per_host: int = 1) -> int:
     """Count the hosts that workers and servers need. A server has its own host if the study has one for it.
 
     Args:
         workers: how many.
         strategy: a key of STRATEGIES, which gives the number of servers.
         host_count: how many hosts the study has.
+        workers_per_host: how many share a host.
 
     Returns:
-        The number of workers, plus that of servers if all fit into `host_count`.
+        The hosts of the workers, plus the number of servers if all fit into `host_count`.
     """
     servers = STRATEGIES[strategy].servers
-    return workers + servers if workers + servers <= host_count else workers
+    filled = -(-workers // workers_per_host)
+    return filled + servers if filled + servers <= host_count else filled
 
 
 def least_batch_per_worker(model: str, image_shape: str) -> int:

@@ -4,13 +4,13 @@ Each value of an axis is checked once, not once for each point.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
 from itertools import product
 from math import prod
 from typing import Any
 
-from ddlbench.configuration.schema import Path_, Problem, Schema
-from ddlbench.errors import nearest
+from ddlbench.configuration.schema import Path_, Problem
+from ddlbench.plan import filled_hosts
+from ddlbench.plan.axis import LINK_AXES, LINK_KEYS, Axes
 from ddlbench.plan.catalogue import (
     DATASETS,
     FRAMEWORKS,
@@ -20,104 +20,11 @@ from ddlbench.plan.catalogue import (
     host_total,
     least_batch_per_worker,
 )
-from ddlbench.plan.point import Point
+from ddlbench.plan.point import Inside, Point
 from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Hosts, Link
 
 MOST_POINTS = 100_000  # of one grid; a larger one is refused
-LINK_KEYS = ("bandwidth_mbit", "latency_ms", "loss_percent")
-_LINK_AXES = {"link", *LINK_KEYS}
-_INSTEAD = (  # two sets of keys: a key of one set that is given later replaces those of the other
-    ({"sites"}, _LINK_AXES),
-    ({"batch_per_worker"}, {"batch_size"}),
-)
-_TYPES = {field.name: field.type for field in fields(Point)}
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The values of one key of a grid, and their place in a file."""
-
-    values: tuple[Any, ...]
-    listed: bool  # written as a list
-    file: str
-    path: Path_
-
-    def problem(self, value: Any, text: str) -> Problem:
-        """Make a problem that names the place of one value.
-
-        Args:
-            value: one of the axis' values.
-            text: what is wrong with it.
-
-        Returns:
-            The problem, with file and path.
-        """
-        return Problem(self.file, (*self.path, self.values.index(value)) if self.listed else self.path, text)
-
-
-Axes = Mapping[str, Axis]
-
-
-def axes_of(keys: Mapping[str, Any], defaults: Schema, file: str, path: Path_) -> dict[str, Axis]:
-    """Read the axes of a block of a configuration.
-
-    Args:
-        keys: of the block; other keys than axes are ignored.
-        defaults: the schema's axes, by key.
-        file: that the block is in, for messages.
-        path: of the block in the file.
-
-    Returns:
-        Key -> axis, for the axes that the block has.
-    """
-    given = ((key, value) for key, value in keys.items() if key in defaults)
-    return {key: _axis(key, value, file, (*path, key)) for key, value in given}
-
-
-def default_axes(schema: Schema, file: str, path: Path_) -> dict[str, Axis]:
-    """Make the axes that a grid has if they are not given.
-
-    Args:
-        schema: the schema of one value, by key.
-        file: that messages name.
-        path: of the grid in the file.
-
-    Returns:
-        Key -> axis, for the keys that have a default.
-    """
-    return {
-        key: _axis(key, one["default"], file, (*path, key)) for key, one in schema.items() if "default" in one
-    }
-
-
-def over(axes: Axes, later: Axes) -> dict[str, Axis]:
-    """Replace axes by those of a later block.
-
-    Sites that are given later replace a link and its values, and these replace sites. batch_per_worker and batch_size
-    replace each other too.
-
-    Args:
-        axes: key -> axis.
-        later: those that replace them.
-
-    Returns:
-        The axes of both.
-    """
-    dropped: set[str] = set()
-    for one, other in _INSTEAD:
-        dropped |= (other if one & later.keys() else set()) | (one if other & later.keys() else set())
-    return {key: axis for key, axis in axes.items() if key not in dropped} | dict(later)
-
-
-def _axis(key: str, given: Any, file: str, path: Path_) -> Axis:
-    values = given if isinstance(given, list) else [given]
-    kind = str(_TYPES.get(key, ""))
-    if "float" in kind:
-        values = [float(value) for value in values]
-    elif "int" in kind and key != "image_shape":
-        values = [value if value is None else int(value) for value in values]
-    return Axis(tuple(values), isinstance(given, list), file, path)
 
 
 def problems(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> Iterator[Problem]:
@@ -137,7 +44,7 @@ def problems(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> 
     most_processes = 0 if missing else max(axes["workers"].values) + _most_servers(axes)
     linked = most_processes > 1 and "emulated" in axes["fabric"].values
     if "sites" in axes:
-        for key in sorted(_LINK_AXES & axes.keys()):
+        for key in sorted(LINK_AXES & axes.keys()):
             yield Problem(axes[key].file, axes[key].path, "cannot be given together with sites")
     if {"batch_size", "batch_per_worker"} <= axes.keys():
         yield Problem(
@@ -155,7 +62,7 @@ def problems(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> 
         return
     yield from _missing_strategies(axes)
     yield from _missing_devices(axes)
-    yield from _too_many_workers(axes, hosts)
+    yield from filled_hosts.mistakes(axes, hosts)
     yield from _too_small_batches(axes)
     yield from _wrong_images(axes)
     if (
@@ -189,18 +96,6 @@ def _missing_devices(axes: Axes) -> Iterator[Problem]:
                 f"(expected {' or '.join(one.devices)}; {device} with {others})"
             )
             yield axes["devices"].problem(device, text)
-
-
-def _too_many_workers(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Problem]:
-    for name in dict.fromkeys(axes["hosts"].values):
-        if name not in hosts:
-            hint = nearest(name, hosts) or f" (expected one of {', '.join(hosts)})"
-            yield axes["hosts"].problem(name, f"{name!r} is not a kind of hosts{hint}")
-            continue
-        for workers in dict.fromkeys(axes["workers"].values):
-            if workers > (count := hosts[name].count):
-                text = f"{workers} workers need {workers} hosts, but hosts.{name} has {count}"
-                yield axes["workers"].problem(workers, text)
 
 
 def _too_small_batches(axes: Axes) -> Iterator[Problem]:
@@ -280,8 +175,12 @@ def _point(
         cell["batch_size"] = cell["workers"] * cell.pop("batch_per_worker")
     shape = cell.get("image_shape") or default_image_shape(cell["dataset"])
     link = links.get(cell.pop("link", ""))
-    total = host_total(cell["workers"], cell["strategy"], host.count)
-    linked = total > 1 and cell["fabric"] == "emulated"
+    per_host, inside = cell["workers_per_host"], cell.pop("inside", None)
+    total = host_total(cell["workers"], cell["strategy"], host.count, per_host)
+    emulated = cell["fabric"] == "emulated"
+    linked = total > 1 and emulated
+    if emulated and inside and per_host > 1 and cell["workers"] > 1:
+        cell["inside"] = Inside(inside, links[inside].bandwidth_mbit, links[inside].latency_ms)
     cell["sites"] = sites[cell["sites"]].of(total) if linked and "sites" in cell else None
     for key in LINK_KEYS:
         on_link = linked and cell["sites"] is None

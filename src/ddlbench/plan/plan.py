@@ -141,11 +141,11 @@ class Plan:
         Returns:
             Hosts; at least the run's own.
         """
-        return self._largest_groups.get(run.id, run.points[0].hosts)
+        return self._largest_groups.get(run.id, run.points[0].places)
 
     @cached_property
     def _largest_groups(self) -> dict[str, int]:
-        largest = {run.id: run.points[0].hosts for run in self.runs if _shares_cores(run.points[0])}
+        largest = {run.id: run.points[0].places for run in self.runs if _shares_cores(run.points[0])}
         together = [
             [run.id for run in self.runs_of(name) if run.id in largest]
             for name, figure in self.figures.items()

@@ -1,7 +1,7 @@
 """A point: one cell of a grid, with exactly what determines its measurement; and its names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +9,15 @@ from ddlbench.devices.device import Replay
 from ddlbench.files import sha256_json
 from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES, host_total
 from ddlbench.plan.sites import Sites
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What connects each worker of a host to the others there: a link's name and values; latency is one way."""
+
+    name: str
+    bandwidth_mbit: float
+    latency_ms: float
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,8 @@ class Point:
     sites: Sites | None = None  # those that the workers use, with the values of all their links
     compute: str = "real"
     replay: Replay | None = None  # what a worker replays, where compute is not real
+    workers_per_host: int = 1
+    inside: Inside | None = None  # between the workers of a host, where it is emulated
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Point":
@@ -54,23 +65,26 @@ class Point:
         Returns:
             An equal point.
         """
-        sites, replay = data.get("sites"), data.get("replay")
+        sites, replay, inside = data.get("sites"), data.get("replay"), data.get("inside")
         given = {
             "image_shape": tuple(data["image_shape"]),
             "sites": sites and Sites.from_dict(sites),
             "replay": replay and Replay.from_dict(replay),
+            "inside": inside and Inside(**inside),
         }
         return cls(**{**data, **given})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON data. Without sites or replay there are no keys for them, as in records from before."""
+        """Return JSON data. What is not used has no keys, as in records from before."""
         data = {key: getattr(self, key) for key in POINT_KEYS} | {"image_shape": list(self.image_shape)}
-        for key in ("sites", "compute", "replay"):
+        for key in ("sites", "compute", "replay", "workers_per_host", "inside"):
             del data[key]
         return (
             data
             | ({"sites": self.sites.as_dict()} if self.sites else {})
             | ({"compute": self.compute, "replay": self.replay.as_dict()} if self.replay else {})
+            | ({"workers_per_host": self.workers_per_host} if self.workers_per_host > 1 else {})
+            | ({"inside": asdict(self.inside)} if self.inside else {})
         )
 
     def shown(self, key: str) -> Any:
@@ -80,10 +94,10 @@ class Point:
             key: one of POINT_KEYS.
 
         Returns:
-            The value; for sites and replays their name.
+            The value; for sites, replays and what is inside a host their name.
         """
         value = getattr(self, key)
-        return value.name if isinstance(value, Sites | Replay) else value
+        return value.name if isinstance(value, Sites | Replay | Inside) else value
 
     @cached_property
     def id(self) -> str:
@@ -91,6 +105,7 @@ class Point:
         parts = [self.framework.replace("_", "-"), STRATEGIES[self.strategy].short]
         parts += [self.model.replace("_", "-"), self.dataset]
         parts += [f"b{self.batch_size}", f"{self.workers}w"]
+        parts += [f"{self.workers_per_host}ph"] if self.workers_per_host > 1 else []
         if self.bandwidth_mbit is not None:
             parts += [f"{self.bandwidth_mbit:g}mbit", f"{self.latency_ms:g}ms", f"{self.loss_percent:g}loss"]
         elif self.hosts > 1:
@@ -109,7 +124,12 @@ class Point:
     @property
     def hosts(self) -> int:
         """How many hosts its workers and servers need."""
-        return host_total(self.workers, self.strategy, self.host_count)
+        return host_total(self.workers, self.strategy, self.host_count, self.workers_per_host)
+
+    @property
+    def places(self) -> int:
+        """How many emulated hosts it takes: on a host of several workers each of them is one, behind its card."""
+        return self.hosts - -(-self.workers // self.workers_per_host) + self.workers
 
     @property
     def dataset_key(self) -> str:
@@ -144,6 +164,7 @@ def words(point: Point | Mapping[str, Any]) -> str:
     point = _as_point(point)
     parts = [point.model, point.dataset, f"batch {point.batch_size}"]
     parts += [f"{point.workers} worker" + "s" * (point.workers > 1)]
+    parts += [f"{point.workers_per_host} a host"] if point.workers_per_host > 1 else []
     parts += [link_words(point)] if point.hosts > 1 else []
     unusual = (point.framework, point.strategy, point.runtime, point.devices)
     parts += [name.replace("_", " ") for name, usual in zip(unusual, _USUAL, strict=True) if name != usual]

@@ -6,8 +6,8 @@ from itertools import product
 from ddlbench.configuration.schema import Path_, Problem
 from ddlbench.devices.device import NoProfile
 from ddlbench.plan import grid
+from ddlbench.plan.axis import Axes
 from ddlbench.plan.catalogue import FRAMEWORKS
-from ddlbench.plan.grid import Axes
 from ddlbench.plan.study import Hosts
 
 

@@ -33,8 +33,8 @@ class Run:
 
     Attributes:
         id: does not depend on the points, so that a grid that grows keeps its runs.
-        key: the values of GROUP_KEYS; the number of sites, if there are several or compute is replayed; and what device
-            is replayed, if one is.
+        key: the values of GROUP_KEYS; the number of sites, if there are several or compute is replayed; what device is
+            replayed, if one is; and how many workers a host has, if several.
     """
 
     id: str
@@ -75,12 +75,14 @@ def group_key(point: Point | Mapping[str, Any]) -> GroupKey:
 
     Returns:
         The values of GROUP_KEYS; the number of sites follows if the point has sites; with replayed compute, the number
-        of sites and the device.
+        of sites and the device; with several workers a host, these and how many.
     """
     if not isinstance(point, Point):
         point = Point.from_dict(point)
     key = tuple(getattr(point, key) for key in GROUP_KEYS)
     sites = len(point.sites.lans) if point.sites else 1
+    if point.workers_per_host > 1:
+        return (*key, sites, point.replay.device if point.replay else "", point.workers_per_host)
     if point.replay:
         return (*key, sites, point.replay.device)
     return (*key, sites) if point.sites else key

@@ -6,6 +6,7 @@ from typing import Any
 from ddlbench.configuration.schema import Known, Path_, Problem, Schemas, block
 from ddlbench.devices.device import Device
 from ddlbench.errors import nearest
+from ddlbench.plan import axis
 from ddlbench.plan import grid as grids
 from ddlbench.plan.figure_kinds import misfits
 from ddlbench.plan.point import POINT_KEYS
@@ -158,19 +159,19 @@ class StudyFile:
             for point in dict.fromkeys(points)
         )
 
-    def _blocks(self, kind: str, name: str, scale: Mapping[str, Any]) -> Iterator[grids.Axes]:
+    def _blocks(self, kind: str, name: str, scale: Mapping[str, Any]) -> Iterator[axis.Axes]:
         """The axes of a grid or fault, then those of each entry of `include`; entry over `scale` over study."""
         given = self.data[kind][name]
         own: tuple[str, Path_] = (self.file, (kind, name))
         scaled: tuple[str, Path_] = (self.source, ("grids", self.key, name))
-        axes = grids.default_axes(self.axes_schema, *own)
-        axes = grids.over(axes, grids.axes_of(given, self.axes_schema, *own))
-        axes = grids.over(axes, grids.axes_of(scale, self.axes_schema, *scaled))
+        axes = axis.default_axes(self.axes_schema, *own)
+        axes = axis.over(axes, axis.axes_of(given, self.axes_schema, *own))
+        axes = axis.over(axes, axis.axes_of(scale, self.axes_schema, *scaled))
         axes = {key: axes[key] for key in self.axes_schema if key in axes}
         yield axes
         file, path = scaled if "include" in scale else own
         for index, entry in enumerate((scale if "include" in scale else given).get("include", ())):
-            yield grids.over(axes, grids.axes_of(entry, self.axes_schema, file, (*path, "include", index)))
+            yield axis.over(axes, axis.axes_of(entry, self.axes_schema, file, (*path, "include", index)))
 
     def _figure(
         self,

@@ -60,6 +60,7 @@ class Assignment:
         datasets: files by name and image shape (`digits-28x28x1`).
         gpu: None on a CPU, or if a scheduler has chosen the worker's GPU.
         core_share: how much of its host's cores the host gets, 0 to 1.
+        workers_per_host: how many share a host and its network card; they fill one host after another.
     """
 
     rank: int
@@ -77,6 +78,12 @@ class Assignment:
     datasets: Mapping[str, str]
     gpu: GpuShare | None = None
     core_share: float = 1.0
+    workers_per_host: int = 1
+
+    @property
+    def local_size(self) -> int:
+        """How many workers are on each host of workers."""
+        return min(self.workers_per_host, self.world_size)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ def group_job(
         interfaces=settings.interfaces,
         congestion_control=point.congestion_control,
         sites=len(point.sites.lans) if point.sites else 1,
+        workers_per_host=point.workers_per_host,
         placement=here,
         members=members_of(run),
         runtime=next(iter(environments)),

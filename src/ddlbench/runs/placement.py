@@ -35,21 +35,46 @@ def placement(plan: Plan, run: Run) -> Placement:
     """
     point = run.points[0]
     if is_on_nodes(point.fabric):
-        return on_nodes(point.hosts, vcpus=point.vcpus, memory_gb=point.memory_gb)
+        return on_nodes(
+            point.hosts,
+            vcpus=point.vcpus,
+            memory_gb=point.memory_gb,
+            workers_per_host=point.workers_per_host,
+        )
+    return replace(_here(plan, run, point), cards=cards_of(point))
+
+
+def cards_of(point: Point) -> tuple[int, ...]:
+    """List the network card that each emulated host of a point is behind.
+
+    Args:
+        point: of the plan.
+
+    Returns:
+        The number of the card, for each worker and for the host of a server; empty where nobody shares a card.
+    """
+    if point.workers_per_host == 1:
+        return ()
+    workers = tuple(rank // point.workers_per_host for rank in range(point.workers))
+    return workers + tuple(range(workers[-1] + 1, point.hosts))
+
+
+def _here(plan: Plan, run: Run, point: Point) -> Placement:
+    """Place the hosts on this machine, each worker of a host by itself."""
     if point.replay and point.replay.kind == "gpu":
         asked = plan.settings.dilation
         return place_waiting(
-            point.hosts,
+            point.places,
             cores=sorted(os.sched_getaffinity(0)),
             available_memory_bytes=psutil.virtual_memory().available,
             dilation=least_dilation(run.points) if asked == "auto" else float(asked),
-            is_least=asked == "auto" and point.hosts > 1,
+            is_least=asked == "auto" and point.places > 1,
         )
     placed = place(
-        point.hosts,
-        vcpus=point.vcpus,
-        memory_gb=point.memory_gb,
-        host_count=point.host_count,
+        point.places,
+        vcpus=point.vcpus // point.workers_per_host,
+        memory_gb=point.memory_gb / point.workers_per_host,
+        host_count=point.host_count * point.workers_per_host,
         cores=sorted(os.sched_getaffinity(0)),
         available_memory_bytes=psutil.virtual_memory().available,
         dilation=plan.settings.dilation,
@@ -112,7 +137,14 @@ def members_of(run: Run) -> tuple[Member, ...]:
         The members, by rank.
     """
     point = run.points[0]
-    return members(point.framework, point.strategy, point.workers, point.hosts)
+    on_nodes = is_on_nodes(point.fabric)
+    return members(
+        point.framework,
+        point.strategy,
+        point.workers,
+        point.hosts if on_nodes else point.places,
+        workers_per_host=point.workers_per_host if on_nodes else 1,
+    )
 
 
 def check_placements(plan: Plan, run_ids: Iterable[str]) -> None:
@@ -132,7 +164,7 @@ def check_placements(plan: Plan, run_ids: Iterable[str]) -> None:
             for link in links(plan, run):
                 check_queues(
                     link,
-                    hosts=run.points[0].hosts,
+                    hosts=run.points[0].places,
                     dilation=here.dilation,
                     memory_bytes=psutil.virtual_memory().available,
                 )
@@ -150,9 +182,11 @@ def links(plan: Plan, run: Run) -> list[Link]:
     Returns:
         The links of its measurable points, each once. Sites are not among them.
     """
+    points = plan.measurable_points(run.id)
     found = [
         Link(point.bandwidth_mbit, point.latency_ms or 0.0, point.loss_percent or 0.0)
-        for point in plan.measurable_points(run.id)
+        for point in points
         if point.bandwidth_mbit is not None
     ]
-    return list(dict.fromkeys(found))
+    inside = [Link(each.inside.bandwidth_mbit, each.inside.latency_ms) for each in points if each.inside]
+    return list(dict.fromkeys([*found, *inside]))

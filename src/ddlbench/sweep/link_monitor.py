@@ -19,7 +19,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.network import queueing_disciplines
 from ddlbench.network.limits import Capacity, LinkRefused, check_delay
 from ddlbench.network.link import Link
-from ddlbench.network.sites import Sites
+from ddlbench.network.sites import SharedCards, Sites
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import BRIEF, FULL, Effort
 from ddlbench.network.verify import OutOfTolerance, verify
@@ -38,20 +38,23 @@ class Drifted(DdlbenchError):
     """A link that differs from what it was when it was verified."""
 
 
-def link_of(point: Point) -> Link | Sites | None:
+def link_of(point: Point) -> Link | Sites | SharedCards | None:
     """Find what a point is measured on.
 
     Args:
         point: of the plan.
 
     Returns:
-        The link, or the sites; None if no link is emulated. Missing latency (ms) and loss (%) are 0.
+        The link, the sites, or the links of hosts whose workers share a card; None if no link is emulated. Missing
+        latency (ms) and loss (%) are 0.
     """
     if point.sites:
         return Sites.from_dict(point.sites.as_dict())
+    inside = Link(point.inside.bandwidth_mbit, point.inside.latency_ms) if point.inside else None
     if point.bandwidth_mbit is None:
-        return None
-    return Link(point.bandwidth_mbit, point.latency_ms or 0.0, point.loss_percent or 0.0)
+        return inside
+    link = Link(point.bandwidth_mbit, point.latency_ms or 0.0, point.loss_percent or 0.0)
+    return SharedCards(link, inside) if inside else link
 
 
 class Links:
@@ -76,13 +79,15 @@ class Links:
         """
         self.star = star
         self._patience_s = patience_s
-        self.made: Link | Sites | None = None
+        self.made: Link | Sites | SharedCards | None = None
         self.right_at_s = clock.now_s()
         self._tolerances = tolerances
         self._recheck_s = recheck_s
         self._clock = clock
         self._capacity = Capacity(star)
-        self._verified: dict[Link | Sites, Mapping[str, object]] = {}  # what each was measured to be
+        self._verified: dict[
+            Link | Sites | SharedCards, Mapping[str, object]
+        ] = {}  # what each was measured to be
         self._settings: queueing_disciplines.Settings = {}
         self._cost_s = 0.0
 
@@ -92,7 +97,7 @@ class Links:
             self.star.shape(None)
             self.made = None
 
-    def make(self, link: Link | Sites) -> Mapping[str, object]:
+    def make(self, link: Link | Sites | SharedCards) -> Mapping[str, object]:
         """Shape the hosts' link, or their sites, and verify it, if this session has not verified it before.
 
         Args:
@@ -142,7 +147,7 @@ class Links:
             raise Drifted(self._words(str(error))) from error
         return {**found, "after_s": silence_s}
 
-    def _refuse_too_much(self, link: Link | Sites) -> None:
+    def _refuse_too_much(self, link: Link | Sites | SharedCards) -> None:
         """Raise LinkRefused if the link cannot be made here; the machine's capacity is measured on open links."""
         for each, senders in Counter(self.star.links(link)).items():
             if not self._capacity.is_known(each, senders=senders):
@@ -161,7 +166,7 @@ class Links:
         assert self.made is not None
         began_s = self._clock.now_s()
         found: Mapping[str, object]
-        if isinstance(self.made, Sites):
+        if isinstance(self.made, Sites | SharedCards):
             found = verify_sites(self.star, self.made, self._tolerances, effort)
         else:
             found = verify(self.star, self.made, self._tolerances, effort).as_dict()

@@ -4,21 +4,25 @@ What moving them costs is measured with the worker group itself, on its hosts, b
 open links, then on links that the bytes of a step pass in a tenth of the step.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import floor, log10
 
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
-from ddlbench.network.limits import TBF_MOST_MBIT
+from ddlbench.network.limits import TBF_MOST_MBIT, forwarded_mbit
 from ddlbench.network.link import Link
+from ddlbench.network.sizes import LONGEST_TRAIN
 from ddlbench.network.star import Star
 from ddlbench.plan import Point
+from ddlbench.sweep.link_monitor import link_of
 from ddlbench.sweep.repetition import training_point
 from ddlbench.sweep.session_job import SessionJob
 from ddlbench.telemetry.waiting import Waiting
 
 LEAST = 10.0  # a thread that wakes may find its core taken for a tick (4 ms), which is to be little of a step
-_MARGIN = 1.15  # a byte costs more in one step than in another
+_MARGIN = 1.2  # a byte costs more in one step than in another
 _SHARE_OF_STEP = 0.1  # in which the bytes pass while their cost is measured
 
 
@@ -31,7 +35,8 @@ def least_dilation(points: Sequence[Point]) -> float:
     Returns:
         LEAST, or more where the kernel shapes no link that is as fast as theirs.
     """
-    fastest_mbit = max((point.bandwidth_mbit or 0.0 for point in points), default=0.0)
+    rates_mbit = [each.bandwidth_mbit for point in points for each in (point, point.inside) if each]
+    fastest_mbit = max((rate for rate in rates_mbit if rate), default=0.0)
     return rounded_up(max(LEAST, fastest_mbit / TBF_MOST_MBIT))
 
 
@@ -52,7 +57,7 @@ def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_per
     shortest = {}
     for point in sorted(points, key=lambda each: -each.replay.step_ms if each.replay else 0.0):
         shortest[point.model, point.image_shape] = point
-    needed = [least_dilation(points)]
+    needed = [least_dilation(points), _MARGIN * _forwardable(star, points)]
     for point in shortest.values():
         assert point.replay is not None
         allowed_ms = allowed * point.replay.step_ms
@@ -62,6 +67,14 @@ def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_per
         needed.append(_MARGIN * _moved(group, star, point).work_ms / allowed_ms)
         star.shape(None)
     return rounded_up(max(needed))
+
+
+def _forwardable(star: Star, points: Sequence[Point]) -> float:
+    """The dilation with which this machine forwards what all hosts can send at once."""
+    links = [link for point in points if (link := link_of(point))]
+    of_all_hosts = [Counter(star.links(link)) for link in links]
+    most_mbit = max(each.bandwidth_mbit * hosts for found in of_all_hosts for each, hosts in found.items())
+    return most_mbit / forwarded_mbit(star, LONGEST_TRAIN)
 
 
 def dilated(job: SessionJob, group: GroupOnHosts) -> SessionJob:
@@ -86,7 +99,7 @@ def dilated(job: SessionJob, group: GroupOnHosts) -> SessionJob:
 
 @dataclass(frozen=True)
 class _Moved:
-    """A step without compute: the CPU time of all workers, and the bytes of the host that sent or received most."""
+    """A step without compute: the CPU time of all workers, and the most bytes that passed a link in one direction."""
 
     work_ms: float
     most_bytes: int
@@ -94,11 +107,11 @@ class _Moved:
 
 def _moved(group: GroupOnHosts, star: Star, point: Point) -> _Moved:
     group.group.prepare(training_point(point, takes_time=False), point.seed)
-    before, working = star.bytes_of_hosts(), Waiting(group.group.pids())
+    before, working = star.passed_bytes(), Waiting(group.group.pids())
     group.group.train(1, from_fresh=True)
     work_ms = sum(each["ran_ms"] for each in working.since_start())
-    passed = (now - then for now, then in zip(star.bytes_of_hosts(), before, strict=True))
-    return _Moved(work_ms, max(passed))
+    passed = zip(chain(*star.passed_bytes()), chain(*before), strict=True)
+    return _Moved(work_ms, max(now - then for now, then in passed))
 
 
 def rounded_up(value: float) -> float:

@@ -11,7 +11,7 @@ from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.measurements.record import Record, timed
 from ddlbench.measurements.statistics import Timed
 from ddlbench.network.link import Link
-from ddlbench.network.sites import Sites
+from ddlbench.network.sites import SharedCards, Sites
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
 from ddlbench.sweep.link_monitor import link_of
@@ -69,7 +69,7 @@ class PendingPoint:
         return next(number for number in count() if number not in self.used)
 
     @property
-    def link(self) -> Link | Sites | None:
+    def link(self) -> Link | Sites | SharedCards | None:
         """The link, or the sites, that it is measured on; None if no link is emulated."""
         return link_of(self.point)
 
@@ -121,7 +121,7 @@ def measure_in_rounds(
         DdlbenchError: a repetition failed; names the point.
     """
     order = random.Random(measure.seed)
-    last: Link | Sites | None = None
+    last: Link | Sites | SharedCards | None = None
     left_s = measure.point_budget_s * len(pending)
     is_first = True
     while todo := _next_round(pending, measure, left_s):
@@ -167,7 +167,7 @@ def _next_round(pending: list[PendingPoint], measure: Measure, left_s: float) ->
 
 
 def _in_order(
-    todo: list[PendingPoint], order: random.Random, runtime: str, link: Link | Sites | None
+    todo: list[PendingPoint], order: random.Random, runtime: str, link: Link | Sites | SharedCards | None
 ) -> Iterator[PendingPoint]:
     """The points of a round by runtimes, links and at random, from the present runtime and link on."""
     order.shuffle(todo)

@@ -19,7 +19,7 @@ from ddlbench.launch.group_member import LackedMemory
 from ddlbench.measurements.record import Record
 from ddlbench.measurements.store import Store
 from ddlbench.network.link import Link
-from ddlbench.network.sites import Sites
+from ddlbench.network.sites import SharedCards, Sites
 from ddlbench.plan import Point, point_id
 from ddlbench.protocol.codec import read_text
 from ddlbench.protocol.messages import Prepared
@@ -221,7 +221,7 @@ class Session:
             "telemetry": sampled and asdict(sampled),
         }
 
-    def _make(self, link: Link | Sites | None) -> tuple[dict[str, object] | None, bool]:
+    def _make(self, link: Link | Sites | SharedCards | None) -> tuple[dict[str, object] | None, bool]:
         """Shape and check the hosts' link; return its part of the record (None: not emulated) and whether it is new."""
         if self.star is None or self.links is None or link is None:
             return None, False

@@ -18,6 +18,7 @@ from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.roles import members, worker_of
 from ddlbench.network.hosts import Host, Placement
 from ddlbench.network.link import Link
+from ddlbench.network.sites import SharedCards
 from ddlbench.protocol.codec import read
 from ddlbench.protocol.messages import (
     Concluded,
@@ -48,11 +49,13 @@ def trainings(
     devices: str = "cpu",
     fabric: str = "loopback",
     replayed: bool = False,
+    workers_per_host: int = 1,
 ) -> list[dict[str, Any]]:
     """Train each point for ten steps with the real workers of one group; what each member reports."""
     job = _job(
         python, framework, strategy, workers, memory_gb=memory_gb, core_share=core_share, replayed=replayed
     )
+    job = replace(job, workers_per_host=workers_per_host)
     shares = share_out(gpus_here(), workers) if devices == "gpu" else ()
     job = replace(
         job,
@@ -141,6 +144,27 @@ def bytes_of_a_step(
             found.append([after - each for each, after in zip(before, carried(star), strict=True)])
     of_steps = [(more - less) / steps for less, more in zip(*found, strict=True)]
     return {"sent": of_steps[::2], "received": of_steps[1::2]}
+
+
+def bytes_through_cards(
+    python: str, strategy: str, point: dict[str, Any], workers: int, workers_per_host: int, framework: str
+) -> dict[str, list[float]]:
+    """What passes each worker's own link and each host's card in a replayed step, outwards."""
+    job = _job(python, framework, strategy, workers, replayed=True)
+    cards = tuple(rank // workers_per_host for rank in range(workers))
+    job = replace(job, workers_per_host=workers_per_host, placement=replace(job.placement, cards=cards))
+    with launched(job) as on_hosts:
+        group, star = on_hosts.group, on_hosts.hosts.star
+        assert star is not None
+        group.connect([ModelShape(*_point(point).key)])
+        star.shape(SharedCards(card=Link(1000), inside=Link(4000)))
+        group.prepare(_point(point), point["seed"])
+        before, _ = star.passed_bytes()
+        group.train(4, from_fresh=True)
+        group.conclude(evaluate=False)
+        after, _ = star.passed_bytes()
+        sent = [(now - then) / 4 for then, now in zip(before, after, strict=True)]
+    return {"inside": sent[:workers], "cards": sent[workers:]}
 
 
 def sent_bytes(python: str, collective: str) -> int:

@@ -5,7 +5,8 @@ from typing import Any
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
 from ddlbench.network.queueing_disciplines import settings
-from ddlbench.network.sites import Sites
+from ddlbench.network.sites import SharedCards, Sites
+from ddlbench.network.star import Star
 from ddlbench.network.verify_sites import verify_sites
 from inside.checks import FORGIVING
 from inside.links import connecting_ms, iperf3_between, lost_between, one_way_ms
@@ -61,3 +62,12 @@ def probe_sites(
             }
         except DdlbenchError as error:
             return {"refused": str(error)}
+
+
+def verified_cards(card: float, inside: float) -> dict[str, dict[str, float]]:
+    """What two hosts of two workers measure of their cards and of the links inside of them (Mbit/s)."""
+    addresses = [f"10.66.0.{number}" for number in range(1, 5)]
+    with Star(addresses, congestion_control="cubic", cards=[0, 0, 1, 1]) as star:
+        links = SharedCards(Link(card), Link(inside))
+        star.shape(links)
+        return verify_sites(star, links, FORGIVING)

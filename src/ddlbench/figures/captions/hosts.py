@@ -23,6 +23,7 @@ def hosts(measured: pd.DataFrame, y: str) -> list[str]:
         machine(measured),
         *unequal(measured),
         *replayed(measured),
+        *shared_cards(measured),
         *cores(measured),
         *emulation_error(measured, y),
         *shares(measured),
@@ -104,6 +105,29 @@ def replayed(measured: pd.DataFrame) -> list[str]:
     work = measured["own_work_percent"].max() if "own_work_percent" in measured else float("nan")
     words = [f"Compute is replayed{share}: {listed(names)}."]
     return words if pd.isna(work) else [*words, f"Moving bytes took {work:.2g} % of the cores at most."]
+
+
+def shared_cards(measured: pd.DataFrame) -> list[str]:
+    """Say how many workers share a host and its network card, and what connects them inside of it.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        Sentences such as `8 workers share a host and its network card, with pcie3-x16 between them.`; empty if no card
+        is shared.
+    """
+    if "workers_per_host" not in measured:
+        return []
+    of_point = measured["workers_per_host"].fillna(1)
+    found = []
+    for count in sorted({int(each) for each in of_point if each > 1}):
+        shared = measured[of_point == count]
+        inside = listed(values_of(shared, "inside")) if "inside" in shared else ""
+        between = f", with {inside} between them" if inside else ""
+        share = "" if len(shared) == len(measured) else f" ({counted(len(shared), 'point')})"
+        found.append(f"{count} workers share a host and its network card{between}{share}.")
+    return found
 
 
 def emulation_error(measured: pd.DataFrame, y: str) -> list[str]:

@@ -33,19 +33,19 @@ def meeting(assignment: Assignment, number: int) -> Iterator[None]:
     """
     host, first_port = assignment.rendezvous.rsplit(":", 1)
     port = int(first_port) + number
-    rank, size = assignment.rank, assignment.world_size
+    rank, size, local = assignment.rank, assignment.world_size, assignment.local_size
     os.environ |= {
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
         "HOROVOD_GLOO_TIMEOUT_SECONDS": f"{assignment.timeout_s:.0f}",
         "HOROVOD_RANK": str(rank),
         "HOROVOD_SIZE": str(size),
-        "HOROVOD_LOCAL_RANK": "0",
-        "HOROVOD_LOCAL_SIZE": "1",
-        "HOROVOD_CROSS_RANK": str(rank),
-        "HOROVOD_CROSS_SIZE": str(size),
+        "HOROVOD_LOCAL_RANK": str(rank % local),
+        "HOROVOD_LOCAL_SIZE": str(local),
+        "HOROVOD_CROSS_RANK": str(rank // local),
+        "HOROVOD_CROSS_SIZE": str(size // local),
         "HOROVOD_CYCLE_TIME": f"{CYCLE_MS * assignment.dilation:g}",  # real time, which dilation stretches
-        "HOROVOD_HOSTNAME": f"h{rank}",  # not the machine's, which emulated hosts share
+        "HOROVOD_HOSTNAME": f"h{rank // local}",  # not the machine's, which emulated hosts share
     }
     if rank > 0:
         await_listener(f"{host}:{port}", assignment.timeout_s)

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Mapping
 from datetime import timedelta
 
-import torch._dynamo  # noqa: F401 - else DDP imports it in each worker, after the fork
+import torch
+import torch._dynamo  # else DDP imports it in each worker, after the fork
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
@@ -20,6 +21,7 @@ from ddlbench.workers.common.replay.arrays import own_value, sum_of_values
 from ddlbench.workers.common.replay.worker import ReplayWorker
 from ddlbench.workers.common.service import work
 from ddlbench.workers.torch.gpu import versions
+from ddlbench.workers.torch.hierarchy import STRATEGY, Hierarchy
 from ddlbench.workers.torch.process_group import join
 from ddlbench.workers.torch.replayed_network import Network
 
@@ -30,11 +32,19 @@ class Model:
     Args:
         assignment: of the rank.
         group: of all ranks.
+        hierarchy: the groups of an all-reduce of two levels, if the strategy is one.
         name: of a model in `architectures`.
         shape: of an image, (height, width, channels).
     """
 
-    def __init__(self, assignment: Assignment, group: dist.ProcessGroup, name: str, shape: Shape) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        group: dist.ProcessGroup,
+        hierarchy: Hierarchy | None,
+        name: str,
+        shape: Shape,
+    ) -> None:
         self.assignment = assignment
         self.network = Network(name, shape)
         self.compute, self.parameter_count = self.network.compute, self.network.parameter_count
@@ -48,6 +58,8 @@ class Model:
         self.ddp._set_ddp_runtime_logging_sample_rate(1)
         if assignment.strategy.endswith("_fp16"):
             self.ddp.register_comm_hook(group, fp16_compress_hook)
+        if hierarchy:
+            self.ddp.register_comm_hook(None, hierarchy.reduce)
         for _ in range(2):
             self.network.fill_gradients(None)
             self.step()
@@ -91,6 +103,7 @@ class Worker(ReplayWorker[Model]):
     def __init__(self, assignment: Assignment) -> None:
         super().__init__(assignment)
         self.group: dist.ProcessGroup | None = None
+        self.hierarchy: Hierarchy | None = None
         join(assignment)
 
     def connect(self, command: Connect) -> Connected:
@@ -107,10 +120,14 @@ class Worker(ReplayWorker[Model]):
         gc.collect()
         if self.group is not None:
             dist.destroy_process_group(self.group)
+        if self.hierarchy is not None:
+            self.hierarchy.close()
+        if self.assignment.strategy == STRATEGY:
+            self.hierarchy = Hierarchy(self.assignment, torch.device("cpu"))
         group = self.group = dist.new_group(timeout=timedelta(seconds=self.assignment.timeout_s))
         for each in command.models:
             key = each.model, each.image_shape
-            self.models[key] = Model(self.assignment, group, *key)
+            self.models[key] = Model(self.assignment, group, self.hierarchy, *key)
         return Connected()
 
 

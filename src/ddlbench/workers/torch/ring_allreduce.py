@@ -28,6 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Shape, Trained, TrainingPoint
 from ddlbench.workers.common.service import work
 from ddlbench.workers.torch.gpu import finish, versions, why_not
+from ddlbench.workers.torch.hierarchy import STRATEGY, Hierarchy
 from ddlbench.workers.torch.memory import refuse_what_cannot_fit
 from ddlbench.workers.torch.models import MODELS
 from ddlbench.workers.torch.process_group import accelerator, indices, join
@@ -172,6 +173,7 @@ class Worker(RingWorker):
     def __init__(self, assignment: Assignment) -> None:
         super().__init__(assignment)
         self.group: dist.ProcessGroup | None = None
+        self.hierarchy: Hierarchy | None = None
         self.models: dict[tuple[str, Shape], DistributedDataParallel] = {}
         self.reductions: dict[nn.Module, Reduction] = {}
         self.timeout = timedelta(seconds=assignment.timeout_s)
@@ -196,8 +198,10 @@ class Worker(RingWorker):
             )
             model._set_ddp_runtime_logging_sample_rate(1)
             assert self.group is not None
-            reduction = Reduction(self.assignment.strategy, self.group)
-            if reduction.compression:
+            reduction = Reduction(self.assignment.strategy.removeprefix(STRATEGY), self.group)
+            if self.hierarchy:
+                model.register_comm_hook(None, self.hierarchy.reduce)
+            elif reduction.compression:
                 model.register_comm_hook(None, reduction.reduce)
             self.reductions[model] = reduction
             height, width, channels = shape
@@ -221,6 +225,10 @@ class Worker(RingWorker):
         gc.collect()
         if self.group is not None:
             dist.destroy_process_group(self.group)
+        if self.hierarchy is not None:
+            self.hierarchy.close()
+        if self.assignment.strategy == STRATEGY:
+            self.hierarchy = Hierarchy(self.assignment, self.device)
         self.group = dist.new_group(timeout=self.timeout, device_id=accelerator(self.device))
         for each in command.models:
             self.model(each.model, each.image_shape)
