@@ -107,6 +107,22 @@ def test_gradients_are_added_up_over_all_workers_and_steps_take_at_least_the_dev
         assert not any("parameters_sha256" in member for member in answer["ranks"])
 
 
+@pytest.mark.parametrize(
+    ("framework", "strategy", "workers"),
+    [
+        ("torch", "ring_allreduce", 8),
+        ("torch", "parameter_server_sync", 3),
+        ("tensorflow", "ring_allreduce", 3),
+        ("mxnet", "parameter_server_sync", 3),
+    ],
+)
+def test_a_worker_that_dies_ends_its_group_with_its_name(run, framework, strategy, workers):
+    told = run(
+        "death", framework, strategy=strategy, workers=workers, point=step(total_ms=600.0), killed=workers - 1
+    )
+    assert told.startswith(f"rank {workers - 1} on host h{workers} died (SIGKILL) while training")
+
+
 def test_a_cpus_compute_is_burnt_and_a_gpus_is_not(run):
     burnt, waited = (
         run("trainings", "torch", workers=1, points=[step(kind, total_ms=300.0)])[0]["ranks"][0]["computed_s"]

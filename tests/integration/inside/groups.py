@@ -1,10 +1,12 @@
 """Worker groups on emulated hosts."""
 
 import os
+import signal
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import psutil
@@ -106,6 +108,31 @@ def _reported(trained: Trained, concluded: Concluded) -> dict[str, Any]:
     test = {f"test_{name}": value for name, value in asdict(concluded.test).items()} if concluded.test else {}
     said = {**asdict(trained), "parameters_sha256": concluded.parameters_sha256, **test}
     return {name: value for name, value in said.items() if value is not None}
+
+
+def death(
+    python: str,
+    datasets: dict[str, str],
+    framework: str,
+    strategy: str,
+    workers: int,
+    point: dict[str, Any],
+    killed: int,
+    replayed: bool = False,
+) -> str:
+    """What is told of a training in which a worker is killed, once all others are in the middle of a step."""
+    job = replace(_job(python, framework, strategy, workers, replayed=replayed), datasets=datasets)
+    with launched(job) as on_hosts:
+        group = on_hosts.group
+        group.connect([ModelShape(*_point(point).key)])
+        group.prepare(_point(point), point["seed"])
+        group.train(1, from_fresh=True)
+        Timer(0.5, os.kill, (group.pids()[killed], signal.SIGKILL)).start()
+        try:
+            group.train(1000)
+            return "nothing"
+        except DdlbenchError as error:
+            return str(error)
 
 
 def refusal(python: str, framework: str, strategy: str) -> str:
