@@ -23,7 +23,7 @@ from tests.support.repository import REPOSITORY
 ALONE = [sys.executable, "-P", "-m", "ddlbench.cli", "emulate"]
 EMULATE = [*ALONE, "--other-measurements", "ignore"]
 LINK = ["--bandwidth-mbit", "50", "--latency-ms", "1"]
-pytestmark = [pytest.mark.needs("sandboxes"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.needs("sandboxes")]
 
 
 def emulated(
@@ -32,11 +32,11 @@ def emulated(
     """The command after it has ended; its processes worked in `folder`."""
     flag = "-c"
     argv = [*EMULATE, *LINK, *options, "--", interpreter, flag, script]
-    return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=240)
+    return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=800)
 
 
 def run(*argv: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=280)
+    return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=800)
 
 
 def lines_of(host: str, text: str) -> list[str]:
@@ -146,7 +146,7 @@ def test_a_signal_reaches_the_commands_and_nothing_is_left(tmp_path: Path, numbe
     ) as process:
         assert eventually(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
         process.send_signal(number)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=800)
     assert process.returncode == 128 + number, err
     assert out.count("heard") == 2
     assert "not measured, as it was interrupted" in err
@@ -165,7 +165,7 @@ def test_a_terminals_interrupt_ends_all_of_it(tmp_path: Path) -> None:
     ) as process:
         assert eventually(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
         os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=800)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert list(working_in(tmp_path)) == []
@@ -191,7 +191,7 @@ def test_when_nobody_reads_the_output_all_hosts_end(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(timeout=120) == 128 + signal.SIGPIPE
+        assert process.wait(timeout=800) == 128 + signal.SIGPIPE
         assert process.stderr is not None
         assert "nobody reads the output any more" in process.stderr.read()
     assert list(working_in(tmp_path)) == []
@@ -202,7 +202,7 @@ def test_a_script_does_not_inherit_what_is_ours(tmp_path: Path) -> None:
     script = "echo ${PYTHONSAFEPATH-none} ${https_proxy-none} $MINE; grep -i sigign /proc/$$/status"
     argv = [*EMULATE, *LINK, "--", "sh", "-c", script]
     variables = {**os.environ, "https_proxy": "http://proxy.invalid", "MINE": "kept"}
-    ended = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=variables, timeout=240)
+    ended = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=variables, timeout=800)
     assert ended.returncode == 0, ended.stderr
     said, ignored = lines_of("h1", ended.stdout)
     assert said == "none none kept"
@@ -222,7 +222,7 @@ def test_tensorflows_variable_names_every_worker(tmp_path: Path) -> None:
 
 def test_hosts_on_sites_are_verified_link_by_link(tmp_path: Path) -> None:
     argv = [*EMULATE, "--hosts", "2", "--sites", "office-and-homes", "--", "true"]
-    ended = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, timeout=240)
+    ended = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, timeout=800)
     assert ended.returncode == 0, ended.stderr
     assert " -> " in ended.stderr
 
@@ -381,7 +381,7 @@ def test_it_works_from_an_installed_wheel_without_a_checkout_or_snakemake(tmp_pa
         text=True,
         cwd=elsewhere,
         env=variables,
-        timeout=240,
+        timeout=800,
     )
     assert ended.returncode == 0, ended.stderr
     assert "20 Mbit/s, 10 ms, 0.1 % loss" in ended.stderr

@@ -5,8 +5,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ddlbench.system.package import package_root
 
 # A layer's gradient is the mean of outer products with the same input on both ranks, so it has rank 1: what PowerSGD
@@ -46,7 +44,6 @@ os._exit(0)  # Gloo may abort while it is torn down
 """
 
 
-@pytest.mark.timeout(300)
 def test_powersgd_of_several_buckets_is_the_mean_of_gradients_that_have_rank_one(
     torch_environment: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -60,7 +57,7 @@ def test_powersgd_of_several_buckets_is_the_mean_of_gradients_that_have_rank_one
         for rank in range(2)
     ]
     try:
-        found = [json.loads(rank.communicate(timeout=240)[0]) for rank in ranks]
+        found = [json.loads(rank.communicate(timeout=800)[0]) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()

@@ -178,7 +178,7 @@ def test_ddp_makes_the_same_buckets_of_layers_in_the_same_order_as_of_the_real_m
         env={"PYTHONPATH": package_root(), "GLOO_SOCKET_IFNAME": "lo"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=800,
         check=True,
     )
     found = json.loads(done.stdout)

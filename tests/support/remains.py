@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 KINDS = ("net", "mnt", "pid", "user")
-PATIENCE_S = 300.0
+PATIENCE_S = 800.0
 
 
 def processes(folder: Path) -> dict[int, str]:

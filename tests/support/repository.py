@@ -4,43 +4,33 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from ddlbench.system.processes import die_with_parent
+from tests.support.forked_snakemake import forked
 
 REPOSITORY = Path(__file__).parents[2]
 COPIED = ("Snakefile", "config", "containers", "profiles", "src", "workflow")
 
 
 def copy_of_the_repository(root: Path) -> Path:
-    """Copy to `root` what a pipeline needs of the repository, and nothing that was made there."""
+    """Copy to `root` what a pipeline needs of the repository, and no result that was made there."""
     root.mkdir()
     for name in COPIED:
         source = REPOSITORY / name
         if source.is_dir():
-            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, root / name)  # and what is compiled, which no process there does again
         else:
             shutil.copy2(source, root / name)
     return root
 
 
-def snakemake(folder: Path, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Snakemake in `folder`, with that folder's own package."""
-    return subprocess.run(
-        [sys.executable, "-m", "snakemake", *arguments],
-        **{
-            "cwd": folder,
-            "env": environment(folder),
-            "capture_output": True,
-            "text": True,
-            "timeout": 800,
-            "preexec_fn": die_with_parent,
-            **options,
-        },
-    )
+def snakemake(
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 800
+) -> "subprocess.CompletedProcess[str]":
+    """Snakemake in `folder`, with that folder's own package, to its end."""
+    return forked(folder, list(arguments), env or environment(folder), timeout)
 
 
 def dry_run(folder: Path, *arguments: str) -> dict[str, int]:

@@ -103,7 +103,7 @@ def _is_left_out(name: str, config: pytest.Config) -> bool:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """A test's folder is its marker; who starts processes may meet a busy machine; some need another kernel."""
+    """A test's folder is its marker; what is expensive to make takes its time; some need another kernel."""
     folder = item.path.parent.name
     item.add_marker(folder)
     backend = _parameter(item, "backend")
@@ -111,5 +111,3 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("other_kernel")
     if set(getattr(item, "fixturenames", ())) & set(EXPENSIVE):
         item.add_marker(pytest.mark.timeout(3600))
-    elif folder != "unit":
-        item.add_marker(pytest.mark.timeout(900))

@@ -29,7 +29,7 @@ from tests.support.vanishing import vanishing_folder
 NODES = ("node1", "node2", "node3", "node4")
 PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sinfo", "nsenter")
 _SBIN = "/usr/sbin:/sbin"
-_START_S = 120.0
+_START_S = 600.0
 _CONFIGURATION = """\
 ClusterName=ddlbench
 SlurmctldHost={host}(127.0.0.1)
@@ -86,7 +86,7 @@ class Cluster:
         where = f"--wdns={folder or os.getcwd()}"
         return ["nsenter", "--target", str(first), "--mount", "--pid", where, "--", *argv]
 
-    def ask(self, *argv: str, timeout_s: float = 60.0) -> str:
+    def ask(self, *argv: str, timeout_s: float = 600.0) -> str:
         """What a command of SLURM's says."""
         answer = subprocess.run(
             self.command(*argv), capture_output=True, text=True, timeout=timeout_s, check=True
@@ -202,31 +202,35 @@ def _slurmd(node: str) -> list[str]:
     return ["slurmd", "-D", "-N", node]
 
 
-def _configure(folder: Path) -> None:
+def _configure(folder: Path) -> socket.socket:
+    """Write the configuration; what this gives back keeps the cluster's ports while it is open."""
     for part in ("etc", "state", "run", "log", "munge", *(f"spool/{node}" for node in NODES)):
         (folder / part).mkdir(parents=True)
     host = socket.gethostname().partition(".")[0]
-    (folder / "etc/slurm.conf").write_text(
-        _CONFIGURATION.format(host=host, folder=folder, ports=_free_ports(1 + len(NODES)))
-    )
+    ports, kept = _free_ports(1 + len(NODES))
+    (folder / "etc/slurm.conf").write_text(_CONFIGURATION.format(host=host, folder=folder, ports=ports))
     (folder / "etc/gres.conf").write_text(_GPUS)
+    return kept
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports in a row that nobody listens on now, nor another cluster that starts at the same moment, most likely."""
+def _free_ports(count: int) -> tuple[list[int], socket.socket]:
+    """Ports in a row that nobody listens on, and a name in the kernel that no other cluster can have with them."""
     for first in sample(range(17000, 19990, 10), k=100):
+        name = socket.socket(socket.AF_UNIX)
         try:
+            name.bind(f"\0ddlbench-slurm-{first}")
             for port in range(first, first + count):
                 socket.create_server(("", port)).close()
         except OSError:
+            name.close()
             continue
-        return list(range(first, first + count))
+        return list(range(first, first + count)), name
     raise RuntimeError("no free ports")
 
 
 def _serve(folder: Path) -> None:
     """Start the daemons, and wait for ever: the namespaces end with this process."""
-    _configure(folder)
+    kept = _configure(folder)
     Path("/etc/slurm").mkdir(exist_ok=True)
     subprocess.run(["mount", "--bind", str(folder / "etc"), "/etc/slurm"], check=True)
     munge = folder / "munge"
@@ -240,7 +244,7 @@ def _serve(folder: Path) -> None:
         while command[0] == "munged" and not (munge / "socket").exists() and monotonic() < until:
             sleep(0.02)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for what has ended
-    while True:
+    while kept:
         signal.pause()
 
 

@@ -9,7 +9,7 @@ import pytest
 from ddlbench.probes.exchange import ExchangeFailed, Side, exchange
 
 SILENT = "import time; time.sleep(3600)"  # who waited for its end would wait longer than a test may take
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0
 # A loopback address of this process: on 127.0.0.1 another test may take a port that was free a moment ago.
 HERE = "127." + ".".join(str(1 + part % 254) for part in divmod(os.getpid(), 254)) + ".1"
 SLOW_TO_LISTEN = """

@@ -49,7 +49,7 @@ while not isinstance(command := control.command(), Stop):
 """
 )
 # A busy machine may put a process aside for seconds: what is not the subject of a test gives it a minute.
-LIMITS = {"launch_s": 60.0, "prepare_s": 60.0, "step_s": 60.0, "heartbeat_s": 60.0}
+LIMITS = {"launch_s": 300.0, "prepare_s": 300.0, "step_s": 300.0, "heartbeat_s": 300.0}
 SILENCE_S = 8.0  # beats come each second; of a group of which one member is silent the others must be heard
 
 

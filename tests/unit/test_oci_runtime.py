@@ -22,7 +22,7 @@ def created(folder: Path, variables: list[str], *words: str) -> tuple[dict, list
     runc.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {folder}/called\n')
     runc.chmod(0o755)
     command = [WRAPPER, *words, "--bundle", folder, "an-id"]
-    subprocess.run(command, env={"PATH": f"{folder}:{os.environ['PATH']}"}, check=True, timeout=60)
+    subprocess.run(command, env={"PATH": f"{folder}:{os.environ['PATH']}"}, check=True, timeout=800)
     return json.loads((folder / "config.json").read_text()), (folder / "called").read_text().split()
 
 

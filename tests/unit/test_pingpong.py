@@ -19,7 +19,7 @@ NETPIPES = [
     189, 192, 195, 253, 256, 259,
 ]  # fmt: skip
 HEADER = struct.Struct("!QQ")
-PATIENCE_S = 60.0  # with a peer that a busy machine has put aside
+PATIENCE_S = 600.0  # with a peer that a busy machine has put aside
 
 
 def twice(values):

@@ -4,6 +4,7 @@ import datetime
 import json
 import math
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,9 +75,9 @@ def test_a_budget_a_deadline_an_accuracy_and_a_memory_leave_out_with_a_reason(pr
     assert not any(each.excluded for each in more)
 
 
-def test_accuracy_is_that_of_the_nearest_batch_size():
+def test_accuracy_is_that_of_the_nearest_batch_size(predictor):
     with_accuracy = [replace(each, accuracy_percent=97.0 - each.cell.batch_size / 100) for each in MEASURED]
-    options = choose(learn(MEASURED), with_accuracy, at(1024, 0.0), Goal(accuracy_percent=90.0))
+    options = choose(predictor, with_accuracy, at(1024, 0.0), Goal(accuracy_percent=90.0))
     assert options[0].excluded == "reaches 86.76 %, less than 90 %"
 
 
@@ -141,9 +142,17 @@ ANWAR = """workers,batch_size,latency_ms,time_per_epoch
 """
 
 
+@pytest.fixture(scope="module")
+def learned_once():
+    """From the same table the same is learned, and that takes seconds."""
+    learn_once = cache(learn)
+    return lambda measured: learn_once(tuple(measured))
+
+
 @pytest.fixture
-def anwar(tmp_path, monkeypatch, capsys):
+def anwar(tmp_path, monkeypatch, capsys, learned_once):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ddlbench.prediction.predictor.learn", learned_once)
     (tmp_path / "anwar.csv").write_text(ANWAR)
     (tmp_path / "config").mkdir()
     (tmp_path / "config/prices.yaml").write_text((REPOSITORY / "config/prices.yaml").read_text())

@@ -28,7 +28,7 @@ def make(target: str, folder: Path, **scripts: str) -> "subprocess.CompletedProc
         env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=800,
     )
 
 

@@ -2,13 +2,22 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ddlbench.plan import load
-from tests.support.repository import REPOSITORY, copy_of_the_repository, dry_run, needed_rules, snakemake
+from tests.support.repository import (
+    REPOSITORY,
+    copy_of_the_repository,
+    dry_run,
+    environment,
+    needed_rules,
+    snakemake,
+)
 
 PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
 FIGURES = list(PLAN.figures)
@@ -115,10 +124,15 @@ def test_a_bare_dry_run_counts_the_jobs(checkout):
 
 def test_jobs_of_slurm_have_the_processors_of_their_nodes_however_few_this_machine_has(checkout):
     here = min(os.sched_getaffinity(0))
-    answer = snakemake(
-        checkout,
-        *("--dry-run", "--quiet", "progress", "--profile", "profiles/slurm"),
-        *("--configfile", "config/examples/cluster.yaml"),
+    answer = subprocess.run(
+        [
+            *(sys.executable, "-m", "snakemake", "--dry-run", "--quiet", "progress"),
+            *("--profile", "profiles/slurm", "--configfile", "config/examples/cluster.yaml"),
+        ],
+        cwd=checkout,
+        env=environment(checkout),
+        capture_output=True,
+        text=True,
         preexec_fn=lambda: os.sched_setaffinity(0, [here]),
     )
     said = answer.stdout + answer.stderr

@@ -36,7 +36,7 @@ from inside.star import carried
 
 DIGITS = [28, 28, 1]
 POINT = {"dataset": "digits", "image_shape": DIGITS, "learning_rate": 0.05, "momentum": 0.9}
-LIMITS = Timeouts(launch_s=120, prepare_s=120, step_s=60, heartbeat_s=60)
+LIMITS = Timeouts(launch_s=600, prepare_s=600, step_s=300, heartbeat_s=300)
 
 
 def trainings(

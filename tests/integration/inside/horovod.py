@@ -72,7 +72,7 @@ def horovod_sum(python: str, framework: str) -> dict[str, Any]:
             )
             for rank in (0, 1)
         ]
-        said = [rank.communicate(timeout=120)[0].split() for rank in ranks]
+        said = [rank.communicate(timeout=800)[0].split() for rank in ranks]
         return {
             "sums": [float(words[-1]) if words else None for words in said],
             "sent_bytes": carried(star)[0] - before,
