@@ -29,7 +29,7 @@ def test_workers_answer_alike_and_end_with_a_first_process_that_is_killed(tmp_pa
         assert 'route="/recommend",status="200"} 8.0' in server.get("metrics").text
         workers = psutil.Process(server.process.pid).children(recursive=True)
         server.end(signal.SIGKILL)
-        psutil.wait_procs(workers, timeout=60)
+        psutil.wait_procs(workers, timeout=800)
         assert not [each for each in workers if each.is_running() and each.status() != "zombie"]
 
 
@@ -37,7 +37,7 @@ def test_an_import_whose_server_is_killed_is_not_half_there(tmp_path):
     with served(tmp_path) as server:
         assert server.import_table("before", ANWAR).status_code == 201
         host, port = server.url.removeprefix("http://").rstrip("/").split(":")
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
+        with socket.create_connection((host, int(port)), timeout=800) as connection:
             lines = {"Host": "localhost", "Content-Length": str(len(ANWAR)), **CSV}
             head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
             connection.sendall(f"POST /import?name=half HTTP/1.1\r\n{head}\r\n{ANWAR[:-40]}".encode())
@@ -54,7 +54,7 @@ def test_what_has_begun_is_answered_before_it_ends(tmp_path):
     with served(tmp_path) as server:
         assert server.get("health").status_code == 200
         host, port = server.url.removeprefix("http://").rstrip("/").split(":")
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
+        with socket.create_connection((host, int(port)), timeout=800) as connection:
             lines = {"Host": "localhost", "Content-Length": str(len(ANWAR)), **CSV}
             head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
             connection.sendall(f"POST /import?name=late HTTP/1.1\r\n{head}\r\n{ANWAR[:-40]}".encode())
@@ -63,5 +63,5 @@ def test_what_has_begun_is_answered_before_it_ends(tmp_path):
             server.process.send_signal(signal.SIGTERM)
             connection.sendall(ANWAR[-40:].encode())
             assert connection.recv(1000).split()[1] == b"201"
-        assert server.process.wait(timeout=60) == 143
+        assert server.process.wait(timeout=800) == 143
     assert (tmp_path / "imported/late.csv").is_file()

@@ -58,7 +58,7 @@ def listening(star: Star, host: int) -> socket.socket:
 def connected(star: Star, server: socket.socket, host: int = 0) -> socket.socket:
     """A TCP socket of a host that is connected to `server`."""
     with entered(star.namespaces[host]):
-        return socket.create_connection(server.getsockname(), timeout=30)
+        return socket.create_connection(server.getsockname(), timeout=300)
 
 
 def datagrams(star: Star, host: int) -> socket.socket:
