@@ -69,6 +69,16 @@ def test_time_goes_to_the_widest_interval_first_and_ends(monkeypatch):
     assert [each.settled for each in points] == [False, False]
 
 
+def test_time_that_other_groups_did_not_need_is_used_and_what_is_left_is_given_on(monkeypatch):
+    session, settled = Simulated({"wild": 60.0}, monkeypatch), [pending("steady")]
+    rule = replace(MEASURE, point_budget_s=2)
+    left_s = measure_in_rounds(session, [pending("wild")], rule, Progress(1, 0), carried_s=3.5)
+    assert session.order.count("wild") == 5 + 5
+    assert left_s == 0.5
+    session = Simulated({"steady": 0.1}, monkeypatch)
+    assert measure_in_rounds(session, settled, rule, Progress(1, 0), carried_s=3.5) == 5.5
+
+
 def test_without_time_there_are_the_fewest_repetitions_of_all(monkeypatch):
     session, _ = measured(monkeypatch, {"steady": 0.1, "wild": 60.0}, point_budget_s=0)
     assert [session.order.count(words) for words in ("steady", "wild")] == [5, 5]

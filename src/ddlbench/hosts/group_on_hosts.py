@@ -7,12 +7,15 @@ from pathlib import Path
 from time import monotonic
 
 from ddlbench.cluster.allocated import AllocatedHosts
+from ddlbench.environments.materials import BARE
 from ddlbench.hosts.group_hosts import Hosts
 from ddlbench.hosts.this_machine import EmulatedHosts, LoopbackHosts
+from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.launch.gpu_variables import gpu_variables
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.group_member import Launch
 from ddlbench.launch.roles import WORKER, Member, cluster
+from ddlbench.launch.starter import Starter
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
@@ -39,7 +42,8 @@ class GroupOnHosts:
         group: the group that is running.
         fillers: of the hosts that share cores; let them run while the group trains.
         runtime: in which it runs.
-        startup_s: from starting its first process until the last member's Hello, in seconds.
+        startup_s: from starting its first process until the last member's Hello, in seconds; None for a group
+            that an earlier one's fork server has started, which had imported the framework already.
         gpus: each worker's, if they are this machine's.
 
     Raises:
@@ -58,6 +62,10 @@ class GroupOnHosts:
         self._divisions = stack.enter_context(ExitStack())
         self._division: dict[str, Division] = {}  # by runtime
         self._burst_percent: dict[str, Sequence[float | None]] = {}
+        self._servers = stack.enter_context(ExitStack())
+        self._server: ForkServer | None = (
+            None  # of all groups, where none is in a container or on another machine
+        )
         stack.push(self._of_group)  # the group ends before its hosts do
         self.group, self.fillers = self._group()
 
@@ -105,7 +113,7 @@ class GroupOnHosts:
         division = self._division.setdefault(
             self.runtime, Division(self._divisions, contained=self.runtime in _CONTAINED)
         )
-        plain = self._of_group.enter_context(self.hosts.starter(self.runtime))
+        plain, is_new = self._starter()
         starter = division.starter(plain, hosts, monotonic() + limit_s)
         launches = [
             Launch(
@@ -127,12 +135,23 @@ class GroupOnHosts:
                 check=self.hosts.check,
             )
         )
-        self.startup_s = group.greeted_s - self._began_s - division.tried_s()
+        self.startup_s = group.greeted_s - self._began_s - division.tried_s() if is_new else None
         fillers = self._of_group.enter_context(Fillers(starter, hosts, monotonic() + limit_s))
         if self.runtime not in self._burst_percent:
             self._burst_percent[self.runtime] = burst_percent(starter, hosts, fillers, monotonic() + limit_s)
-        starter.close()
+        if plain is not self._server:
+            plain.close()
         return group, fillers
+
+    def _starter(self) -> tuple[Starter, bool]:
+        """What starts the next group, and whether it is new: a framework is imported once where that can be."""
+        if self._server and self._server.is_alive():
+            return self._server, False
+        if set(self._job.environments) == {BARE} and not is_on_nodes(self._job.fabric):
+            starter = self._servers.enter_context(self.hosts.starter(BARE))
+            self._server = starter if isinstance(starter, ForkServer) else None
+            return starter, True
+        return self._of_group.enter_context(self.hosts.starter(self.runtime)), True
 
     def _variables(self, member: Member) -> dict[str, str]:
         """The environment variables that a member has for itself."""

@@ -63,6 +63,10 @@ class ForkServer:
             how = describe_exit(self._process.wait())
             raise DdlbenchError(f"{_name(start)} could not be started ({how}){tail(self._log)}") from error
 
+    def is_alive(self) -> bool:
+        """Whether the server can start more."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         """End the server; its workers continue."""
         self._process.kill()

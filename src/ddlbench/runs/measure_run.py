@@ -32,10 +32,11 @@ from ddlbench.runs.inventory import Inventory
 from ddlbench.runs.invocation import invocation, stamped
 from ddlbench.runs.machine_lock import alone_on_this_machine
 from ddlbench.runs.placement import code_of
+from ddlbench.runs.time_left import TimeLeft
 from ddlbench.sandbox.sandbox import run_sandboxed
 from ddlbench.shares.systematic_error import systematic_error
 from ddlbench.sweep.attempts import FAILURE, attempt
-from ddlbench.sweep.session_job import ProgressCounts, SessionJob, TelemetrySettings
+from ddlbench.sweep.session_job import SPENT, ProgressCounts, SessionJob, TelemetrySettings
 from ddlbench.system.processes import die_with_parent, run_to_its_end
 
 SESSION = "ddlbench.sweep.session"
@@ -74,7 +75,14 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
             if any(
                 inventory.is_pending(point, run) for point in run.points
             ):  # another job may have measured them
-                _measure(inventory, wanted, run, materials, logs)
+                _measure(
+                    inventory,
+                    wanted,
+                    run,
+                    materials,
+                    logs,
+                    TimeLeft(results / ".left.json", current_invocation),
+                )
     entries = [inventory.entry(point, run) for point in run.points]
     mixed = {point.id: found for point in run.points if (found := inventory.differing_hosts(point, run))}
     for name, found in mixed.items():
@@ -114,7 +122,9 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     )
 
 
-def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Materials, logs: Path) -> None:
+def _measure(
+    inventory: Inventory, wanted: list[Run], run: Run, materials: Materials, logs: Path, left: TimeLeft
+) -> None:
     """Measure, in one session, what is missing of `run` and of the wanted runs that its group can measure."""
     inventory.take_datasets_of(wanted)
     placed = inventory.placement(run)
@@ -172,12 +182,14 @@ def _measure(inventory: Inventory, wanted: list[Run], run: Run, materials: Mater
             progress=ProgressCounts(len(numbers), elsewhere),
             other_measurements=settings.other_measurements,
             systematic_error=systematic_error(placed),
+            carried_s=left.seconds,
             most_own_work_percent=settings.replay.own_work_percent,
         )
         write_atomically(path, written(job))
         if status := _run_session(run, path, within):
             kind = DiskFull if status == DiskFull.exit_code else DdlbenchError
             raise kind(_failure(inventory, run, status, logs))
+        left.update(logs / SPENT)
 
 
 def _failure(inventory: Inventory, run: Run, status: int, logs: Path) -> str:

@@ -61,7 +61,7 @@ def model_shapes(points: Iterable[Point]) -> list[ModelShape]:
 
 
 def trained(
-    parts: Sequence[Sequence[Trained]], ends: Sequence[Concluded], *, dilation: float, startup_s: float
+    parts: Sequence[Sequence[Trained]], ends: Sequence[Concluded], *, dilation: float, startup_s: float | None
 ) -> dict[str, object]:
     """Make the part of a record that says what a training took and led to.
 
@@ -69,7 +69,7 @@ def trained(
         parts: the reports of all members, for each part of the steps.
         ends: the members' last replies; at most one has a test.
         dilation: by which times on the hosts are divided.
-        startup_s: from the start of the group's first process until its last member was there.
+        startup_s: from the start of the group's first process until its last member was there; None: not known.
 
     Returns:
         The step times in ms (dilated) of each worker, the hashes of the parameters, and the metrics: means over the

@@ -102,8 +102,12 @@ class Measuring(Protocol):
 
 
 def measure_in_rounds(
-    session: Measuring, pending: list[PendingPoint], measure: Measure, progress: Progress
-) -> None:
+    session: Measuring,
+    pending: list[PendingPoint],
+    measure: Measure,
+    progress: Progress,
+    carried_s: float = 0.0,
+) -> float:
     """Measure the points in rounds: the fewest repetitions of all, then more where the interval is widest.
 
     A round takes the runtimes in random order, with a new group for each, then the links, and on each link its points.
@@ -116,13 +120,17 @@ def measure_in_rounds(
         pending: the points.
         measure: the stop rule, the time for rounds beyond the fewest, and the seed of the order.
         progress: prints each repetition.
+        carried_s: time that worker groups before this one did not need.
+
+    Returns:
+        The time for more repetitions that this one did not need, in s.
 
     Raises:
         DdlbenchError: a repetition failed; names the point.
     """
     order = random.Random(measure.seed)
     last: Link | Sites | SharedCards | None = None
-    left_s = measure.point_budget_s * len(pending)
+    left_s = carried_s + measure.point_budget_s * len(pending)
     is_first = True
     while todo := _next_round(pending, measure, left_s):
         began_s = monotonic()
@@ -151,6 +159,7 @@ def measure_in_rounds(
             f"{unresolved} of {len(pending)} points have wider intervals than asked for, and the time for more "
             "repetitions (measure.point_budget_s) is used up"
         )
+    return max(0.0, left_s)
 
 
 def _next_round(pending: list[PendingPoint], measure: Measure, left_s: float) -> list[PendingPoint]:

@@ -33,7 +33,7 @@ from ddlbench.sweep.own_work import own_work_percent
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
-from ddlbench.sweep.session_job import SessionJob
+from ddlbench.sweep.session_job import SPENT, SessionJob
 from ddlbench.sweep.sources import sources
 from ddlbench.sweep.steps import joined_times_ms, planned_steps, steps_of_training, train
 from ddlbench.sweep.undisturbed import patience_s, undisturbed
@@ -109,7 +109,9 @@ class Session:
 
     def relaunch(self) -> None:
         """Start a new group in the same runtime."""
+        began = monotonic()
         self.connect(restart=True)
+        self.clock.relaunch_s += monotonic() - began
 
     def _watch(self) -> RunTelemetry | None:
         """Start sampling the hosts of the current group; None if telemetry is off."""
@@ -126,7 +128,7 @@ class Session:
 
     def _record(self, pending: PendingPoint) -> Record:
         """Measure a repetition once; the record is not kept yet."""
-        started = datetime.now(UTC)
+        started = datetime.now(UTC).isoformat()
         if pending.point.runtime != self.runtime:
             self.connect(pending.point.runtime)
         link, is_new = self._make(pending.link)
@@ -137,7 +139,7 @@ class Session:
             "repetition": pending.repetition,
             "launch": self.launched,
             "run": self.job.group.run,
-            "started": started.isoformat(),
+            "started": started,
             "dilation": self.dilation,
             "dilation_measured": self.job.group.placement.is_least,
             "threads": self.job.group.placement.hosts[0].threads,
@@ -262,8 +264,8 @@ def run(job: SessionJob) -> None:
     clock = Clock()
     pending = [PendingPoint.of(each) for each in job.points]
     progress = Progress(job.progress.points, job.progress.elsewhere)
-    workers = pending[0].point.workers
-    progress.print_line(f"starting {workers} worker{'s' * (workers > 1)} ({job.group.run})")
+    count = pending[0].point.workers
+    progress.print_line(f"starting {count} worker{'s' * (count > 1)} ({job.group.run})")
     with launched(job.group) as group, ExitStack() as stack:
         if said := warning(group.hosts.hosts, group.burst_percent, job.tolerances.share_percent):
             progress.print_line(said)
@@ -271,9 +273,9 @@ def run(job: SessionJob) -> None:
         session.connect()
         session.dilate()
         clock.launch_s = monotonic() - clock.started
-        measure_in_rounds(session, pending, job.measure, progress)
-    spent = json.dumps({**clock.as_dict(), "telemetry": session.telemetry and session.telemetry.costs})
-    write_atomically(Path(job.group.logs) / "session.json", f"{spent}\n")
+        left_s = measure_in_rounds(session, pending, job.measure, progress, job.carried_s)
+    spent = {**clock.as_dict(), "left_s": left_s, "telemetry": session.telemetry and session.telemetry.costs}
+    write_atomically(Path(job.group.logs) / SPENT, json.dumps(spent) + "\n")
 
 
 def main(job_path: str) -> int:

@@ -9,6 +9,7 @@ from ddlbench.measurements.statistics import Timed
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.tolerances import Tolerances
 
+SPENT = "session.json"  # in a run's folder of logs: what its last session spent its time on
 WhenBusy = Literal["wait", "refuse", "ignore"]
 
 
@@ -81,6 +82,7 @@ class SessionJob:
         store: the folder of the measurement store.
         attempt: the id of this attempt at the run.
         other_measurements: what to do about others that take the cores, as the configuration's key says.
+        carried_s: time for more repetitions that earlier groups of this invocation did not need.
         systematic_error: of dilated times, as of `shares.systematic_error`; None: it was not judged.
         most_own_work_percent: what moving bytes may take of the cores where compute is replayed by waiting.
     """
@@ -98,4 +100,5 @@ class SessionJob:
     progress: ProgressCounts
     other_measurements: WhenBusy
     systematic_error: Mapping[str, object] | None = None
+    carried_s: float = 0.0
     most_own_work_percent: float = 100.0

@@ -12,13 +12,15 @@ class Clock:
 
     Attributes:
         started: when the session started, on the monotonic clock.
-        launch_s: starting worker groups.
+        launch_s: starting the first worker group, with its hosts.
+        relaunch_s: starting the groups of later rounds, connecting them, and building their models.
         probe_s: checking links and measuring the machine.
         steps_s: timed steps.
     """
 
     started: float = field(default_factory=monotonic)
     launch_s: float = 0.0
+    relaunch_s: float = 0.0
     probe_s: float = 0.0
     steps_s: float = 0.0
 
@@ -44,6 +46,7 @@ class Clock:
         return {
             "wall_s": self.now_s(),
             "launch_s": self.launch_s,
+            "relaunch_s": self.relaunch_s,
             "probe_s": self.probe_s,
             "steps_s": self.steps_s,
         }
