@@ -30,14 +30,14 @@ def plan_of(root, hosts=(), **keys):
     return load(settings, root)
 
 
-def refusal(root, **keys):
+def refusal(root, hosts=(), **keys):
     with pytest.raises(ConfigError) as caught:
-        plan_of(root, **keys)
+        plan_of(root, hosts, **keys)
     return str(caught.value)
 
 
-def point_of(root, **keys) -> Point:
-    return next(point for run in plan_of(root, **keys).runs for point in run.points)
+def point_of(root, hosts=(), **keys) -> Point:
+    return next(point for run in plan_of(root, hosts, **keys).runs for point in run.points)
 
 
 def test_a_point_of_shared_hosts_names_both_links_and_survives_json(tmp_path):

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from ddlbench.configuration.schema import Path_, Problem
+from ddlbench.devices.uneven import uneven_of
 from ddlbench.errors import nearest
 from ddlbench.plan.axis import LINK_AXES, LINK_KEYS, Axes
 from ddlbench.plan.catalogue import (
@@ -246,5 +247,7 @@ def _point(
     cell["image_shape"] = tuple(map(int, shape.split("x")))
     if cell["compute"] == "replay" and host.device:
         share = -(-cell["batch_size"] // cell["workers"])
-        cell["replay"] = host.device.replay(cell["model"], cell["image_shape"], share)
+        step = cell["model"], cell["image_shape"], share
+        cell["replay"] = host.device.replay(*step)
+        cell["uneven"] = uneven_of(host.uneven, host.jitter, host.devices, total, step)
     return Point(host_count=host.count, vcpus=host.vcpus, memory_gb=host.memory_gb, seed=seed, **cell)

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from ddlbench.devices.device import Replay
+from ddlbench.devices.uneven import Uneven
 from ddlbench.files import sha256_json
 from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES, host_total
 from ddlbench.plan.sites import Sites
@@ -54,6 +55,7 @@ class Point:
     replay: Replay | None = None  # what a worker replays, where compute is not real
     workers_per_host: int = 1
     inside: Inside | None = None  # between the workers of a host, where it is emulated
+    uneven: Uneven | None = None  # how hosts differ, where compute is replayed
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Point":
@@ -71,13 +73,14 @@ class Point:
             "sites": sites and Sites.from_dict(sites),
             "replay": replay and Replay.from_dict(replay),
             "inside": inside and Inside(**inside),
+            "uneven": data.get("uneven") and Uneven.from_dict(data["uneven"]),
         }
         return cls(**{**data, **given})
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON data. What is not used has no keys, as in records from before."""
         data = {key: getattr(self, key) for key in POINT_KEYS} | {"image_shape": list(self.image_shape)}
-        for key in ("sites", "compute", "replay", "workers_per_host", "inside"):
+        for key in ("sites", "compute", "replay", "workers_per_host", "inside", "uneven"):
             del data[key]
         return (
             data
@@ -85,6 +88,7 @@ class Point:
             | ({"compute": self.compute, "replay": self.replay.as_dict()} if self.replay else {})
             | ({"workers_per_host": self.workers_per_host} if self.workers_per_host > 1 else {})
             | ({"inside": asdict(self.inside)} if self.inside else {})
+            | ({"uneven": self.uneven.as_dict()} if self.uneven else {})
         )
 
     def shown(self, key: str) -> Any:
@@ -97,7 +101,7 @@ class Point:
             The value; for sites, replays and what is inside a host their name.
         """
         value = getattr(self, key)
-        return value.name if isinstance(value, Sites | Replay | Inside) else value
+        return value.name if isinstance(value, Sites | Replay | Inside | Uneven) else value
 
     @cached_property
     def id(self) -> str:
@@ -169,6 +173,7 @@ def words(point: Point | Mapping[str, Any]) -> str:
     unusual = (point.framework, point.strategy, point.runtime, point.devices)
     parts += [name.replace("_", " ") for name, usual in zip(unusual, _USUAL, strict=True) if name != usual]
     parts += [f"{point.replay.device} replayed"] if point.replay else []
+    parts += [point.uneven.name] if point.uneven else []
     return ", ".join(parts)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 
 from ddlbench.configuration.schema import Path_, Problem
-from ddlbench.devices.device import NoProfile
+from ddlbench.devices.device import Device, NoProfile
 from ddlbench.plan import grid
 from ddlbench.plan.axis import Axes
 from ddlbench.plan.catalogue import FRAMEWORKS
@@ -29,6 +29,18 @@ def mistakes(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> 
         yield from _nothing_to_learn(axes)
         yield from _not_replayed(axes)
         yield from _without_profile(axes, hosts)
+    if "real" in axes["compute"].values:
+        yield from _uneven_for_real(axes, hosts)
+
+
+def _uneven_for_real(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Problem]:
+    for name in dict.fromkeys(axes["hosts"].values):
+        if name in hosts and (hosts[name].uneven or hosts[name].jitter):
+            text = (
+                f"hosts.{name} are uneven, and the cores that compute here are all alike: real compute can be neither "
+                "that of another device nor slower by an exact factor (expected `compute: replay`)"
+            )
+            yield axes["compute"].problem("real", text)
 
 
 def _nothing_to_learn(axes: Axes) -> Iterator[Problem]:
@@ -71,7 +83,8 @@ def _without_profile(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Problem
         ):
             height, width, channels = map(int, shape.split("x"))
             try:
-                device.replay(model, (height, width, channels), batch)
+                for each in (device, *_others(hosts[name])):
+                    each.replay(model, (height, width, channels), batch)
             except NoProfile as error:
                 command = f"ddlbench profile {model} --batch {batch} --image-shape {shape}"
                 text = f"{error}. On such a device, `{command}` measures one"
@@ -85,3 +98,8 @@ def _shares(axes: Axes) -> set[int]:
     return {
         -(-batch // workers) for batch, workers in product(axes["batch_size"].values, axes["workers"].values)
     }
+
+
+def _others(hosts: Hosts) -> list[Device]:
+    """The devices of hosts that differ."""
+    return [hosts.devices[each["device"]] for each in hosts.uneven if "device" in each]

@@ -1,10 +1,11 @@
 """A study, its hosts, grids and figures, as plain data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ddlbench.devices.device import Device
+from ddlbench.devices.uneven import Jitter
 from ddlbench.plan.point import Point
 from ddlbench.plan.run import Run
 
@@ -46,6 +47,9 @@ class Hosts:
     vcpus: int  # of each
     memory_gb: float  # of each
     device: Device | None = None  # what each replays, where compute is replayed
+    uneven: Sequence[Mapping[str, Any]] = ()  # those that differ, as in the study's file
+    jitter: Jitter | None = None
+    devices: Mapping[str, Device] = field(default_factory=dict)  # of those, by name
 
 
 @dataclass(frozen=True)

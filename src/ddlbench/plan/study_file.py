@@ -5,6 +5,7 @@ from typing import Any
 
 from ddlbench.configuration.schema import Known, Path_, Problem, Schemas, block
 from ddlbench.devices.device import Device
+from ddlbench.devices.uneven import Jitter
 from ddlbench.errors import nearest
 from ddlbench.plan import axis
 from ddlbench.plan import grid as grids
@@ -84,7 +85,13 @@ class StudyFile:
                 self.problems.append(Problem(self.source, ("grids", self.key, name), text))
         hosts = {
             name: Hosts(
-                host["count"], host["vcpus"], float(host["memory_gb"]), devices.get(host.get("device", ""))
+                host["count"],
+                host["vcpus"],
+                float(host["memory_gb"]),
+                devices.get(host.get("device", "")),
+                host.get("uneven", ()),
+                Jitter(**host["jitter"]) if "jitter" in host else None,
+                devices,
             )
             for name, host in block(data, "hosts").items()
         }

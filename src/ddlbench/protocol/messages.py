@@ -122,6 +122,25 @@ class ModelShape:
 
 
 @dataclass(frozen=True)
+class StepOfHost:
+    """The times of a step on one host that differs from the others; host: its number, from 0."""
+
+    host: int
+    forward_ms: float
+    backward_ms: Sequence[float]
+    optimizer_ms: float
+
+
+@dataclass(frozen=True)
+class ReplayedJitter:
+    """A distribution from which each worker draws, for each step, how long the device takes (see `devices.uneven`)."""
+
+    distribution: str
+    scale: float
+    seed: int
+
+
+@dataclass(frozen=True)
 class ReplayedStep:
     """The step of a device, which a worker replays, in ms without time dilation.
 
@@ -131,6 +150,8 @@ class ReplayedStep:
         backward_ms: the time before the gradient of each parameter array is ready, from the last array to the first.
         optimizer_ms: the update of all parameters.
         dilation: of time, where compute is replayed by waiting (None: that of the assignment).
+        odd: the hosts on which it takes other times.
+        jitter: of each step; None: there is none.
     """
 
     kind: str
@@ -138,6 +159,8 @@ class ReplayedStep:
     backward_ms: Sequence[float]
     optimizer_ms: float
     dilation: float | None = None
+    odd: Sequence[StepOfHost] = ()
+    jitter: ReplayedJitter | None = None
 
 
 @dataclass(frozen=True)

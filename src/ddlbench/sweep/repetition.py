@@ -1,12 +1,23 @@
 """One repetition: what the workers get of its point, and what its record takes from their reports."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 from ddlbench.devices.device import Replay
+from ddlbench.devices.uneven import Uneven
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.plan import Point
-from ddlbench.protocol.messages import Concluded, ModelShape, Prepared, ReplayedStep, Trained, TrainingPoint
+from ddlbench.protocol.messages import (
+    Concluded,
+    ModelShape,
+    Prepared,
+    ReplayedJitter,
+    ReplayedStep,
+    StepOfHost,
+    Trained,
+    TrainingPoint,
+)
 from ddlbench.sweep.steps import joined_times_ms
 
 _TIMES = (
@@ -36,15 +47,25 @@ def training_point(point: Point, dilation: float | None = None, *, takes_time: b
         point.batch_size,
         point.learning_rate,
         point.momentum,
-        _replayed_step(replay, dilation, 1.0 if takes_time else 0.0) if replay else None,
+        _replayed_step(replay, point.uneven, dilation, 1.0 if takes_time else 0.0) if replay else None,
     )
 
 
-def _replayed_step(replay: Replay, dilation: float | None, share: float) -> ReplayedStep:
-    backward_ms = [share * each for each in replay.backward_ms]
-    return ReplayedStep(
-        replay.kind, share * replay.forward_ms, backward_ms, share * replay.optimizer_ms, dilation
-    )
+def _replayed_step(
+    replay: Replay, uneven: Uneven | None, dilation: float | None, share: float
+) -> ReplayedStep:
+    odd = [
+        StepOfHost(each.host - 1, *_times(each.replay or replay, share * each.slowdown))
+        for each in (uneven.odd if uneven else ())
+    ]
+    jitter = ReplayedJitter(**asdict(uneven.jitter)) if uneven and uneven.jitter else None
+    return ReplayedStep(replay.kind, *_times(replay, share), dilation, odd, jitter)
+
+
+def _times(replay: Replay, factor: float) -> tuple[float, list[float], float]:
+    """The times of the forward pass, of the backward pass and of the optimizer, in ms."""
+    backward_ms = [factor * each for each in replay.backward_ms]
+    return factor * replay.forward_ms, backward_ms, factor * replay.optimizer_ms
 
 
 def model_shapes(points: Iterable[Point]) -> list[ModelShape]:

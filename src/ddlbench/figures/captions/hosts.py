@@ -23,6 +23,7 @@ def hosts(measured: pd.DataFrame, y: str) -> list[str]:
         machine(measured),
         *unequal(measured),
         *replayed(measured),
+        *uneven(measured),
         *shared_cards(measured),
         *cores(measured),
         *emulation_error(measured, y),
@@ -105,6 +106,19 @@ def replayed(measured: pd.DataFrame) -> list[str]:
     work = measured["own_work_percent"].max() if "own_work_percent" in measured else float("nan")
     words = [f"Compute is replayed{share}: {listed(names)}."]
     return words if pd.isna(work) else [*words, f"Moving bytes took {work:.2g} % of the cores at most."]
+
+
+def uneven(measured: pd.DataFrame) -> list[str]:
+    """Say which hosts were made unlike the others.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        `Hosts are uneven: host 3 1.5 times as slow.`; empty if they are alike.
+    """
+    names = values_of(measured, "uneven") if "uneven" in measured else []
+    return [f"Hosts are uneven: {' / '.join(map(str, names))}."] if names else []
 
 
 def shared_cards(measured: pd.DataFrame) -> list[str]:

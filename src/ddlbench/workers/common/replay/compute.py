@@ -5,7 +5,11 @@ optimizer. A framework's machinery decides when each is asked for. One that leav
 measures something else than the device's step, and is stopped.
 """
 
-from ddlbench.protocol.messages import Assignment, ReplayedStep
+import random
+from collections.abc import Iterator
+from itertools import repeat
+
+from ddlbench.protocol.messages import Assignment, ReplayedJitter, ReplayedStep
 from ddlbench.workers.common.replay.device import ReplayedDevice, device_of
 
 
@@ -22,6 +26,7 @@ class ReplayedCompute:
         self._forward_ms = [0.0] * arrays
         self._backward_ms = [0.0] * arrays
         self._optimizer_ms = 0.0
+        self._factors, self._factor = factors(None, 0), 1.0  # by which times of a step are longer
         self._due = 0  # the number of the part that comes next: forward passes, backward passes, optimizer
 
     def take(self, assignment: Assignment, step: ReplayedStep | None) -> None:
@@ -42,9 +47,12 @@ class ReplayedCompute:
             raise RuntimeError(
                 f"the step has times of {len(step.backward_ms)} parameter arrays, and the model {self.arrays}"
             )
-        self._backward_ms = list(reversed(step.backward_ms))
-        self._forward_ms = _divided(step.forward_ms, self._backward_ms)
-        self._optimizer_ms = step.optimizer_ms
+        host = assignment.index // assignment.local_size
+        own = next((each for each in step.odd if each.host == host), step)
+        self._backward_ms = list(reversed(own.backward_ms))
+        self._forward_ms = _divided(own.forward_ms, self._backward_ms)
+        self._optimizer_ms = own.optimizer_ms
+        self._factors = factors(step.jitter, assignment.rank)
 
     def forward(self, places: range | None = None) -> None:
         """Let the forward pass take its time, or a part of it that has waited for its parameters.
@@ -58,7 +66,9 @@ class ReplayedCompute:
         self._comes(places.start, len(places))
         if self._device:
             self._device.begin()
-            self._device.run(sum(self._forward_ms[place] for place in places))
+            if places.start == 0:
+                self._factor = next(self._factors)
+            self._device.run(self._factor * sum(self._forward_ms[place] for place in places))
 
     def backward(self, places: range) -> None:
         """Let the time pass before the gradients of some neighbouring parameter arrays are ready.
@@ -68,7 +78,7 @@ class ReplayedCompute:
         """
         self._comes(2 * self.arrays - places.stop, len(places))
         if self._device:
-            self._device.run(sum(self._backward_ms[place] for place in places))
+            self._device.run(self._factor * sum(self._backward_ms[place] for place in places))
 
     def optimizer(self) -> None:
         """Let the optimizer take its time, once all gradients, or the server's parameters, are there."""
@@ -76,7 +86,7 @@ class ReplayedCompute:
         self._due = 0
         if self._device:
             self._device.begin()
-            self._device.run(self._optimizer_ms)
+            self._device.run(self._factor * self._optimizer_ms)
 
     def _comes(self, first: int, count: int) -> None:
         """Note that parts of the step come.
@@ -91,6 +101,27 @@ class ReplayedCompute:
         if first != self._due:
             raise RuntimeError(f"part {first} of a replayed step came where part {self._due} was due")
         self._due += count
+
+
+def factors(jitter: ReplayedJitter | None, rank: int) -> Iterator[float]:
+    """Draw by which factor the device takes longer in each step.
+
+    Args:
+        jitter: its distribution; None: every step takes the same time.
+        rank: of the worker, which has draws of its own.
+
+    Yields:
+        A factor for each step, without end.
+    """
+    if jitter is None:
+        yield from repeat(1.0)
+        return
+    draws = random.Random(f"{jitter.seed}, rank {rank}")
+    while True:
+        if jitter.distribution == "lognormal":
+            yield draws.lognormvariate(-(jitter.scale**2) / 2, jitter.scale)  # of mean 1
+        else:
+            yield 1 + jitter.scale * draws.expovariate(1.0)
 
 
 def _divided(total_ms: float, like_ms: list[float]) -> list[float]:

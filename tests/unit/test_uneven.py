@@ -1,0 +1,93 @@
+"""Uneven hosts: other devices, slow-downs and jitter, in plans and in what workers replay."""
+
+from dataclasses import replace
+from itertools import islice
+from statistics import fmean
+
+import pytest
+from test_filled_hosts import plan_of, point_of, refusal
+
+from ddlbench.plan.point import Point
+from ddlbench.protocol.messages import Assignment, ReplayedJitter
+from ddlbench.sweep.repetition import training_point
+from ddlbench.workers.common.replay.compute import ReplayedCompute, factors
+
+REPLAYED = {
+    "workers": [2],
+    "compute": "replay",
+    "model": "resnet50",
+    "dataset": "synthetic",
+    "image_shape": "224x224x3",
+    "batch_size": 64,
+    "epochs": 0,
+}
+SLOW = {"device": "k80", "uneven": [{"host": 2, "slowdown": 1.5}]}
+ASSIGNMENT = Assignment(
+    rank=0,
+    role="worker",
+    index=0,
+    world_size=2,
+    threads=1,
+    address="10.66.0.1",
+    cluster={},
+    rendezvous="10.66.0.1:29500",
+    timeout_s=1,
+    devices="cpu",
+    dilation=10,
+    strategy="ring_allreduce",
+    datasets={},
+)
+
+
+def taken_ms(point: Point, rank: int) -> float:
+    """What the whole step takes on a worker's device."""
+    step = training_point(point).replay
+    compute = ReplayedCompute(len(step.backward_ms))
+    compute.take(replace(ASSIGNMENT, rank=rank, index=rank), step)
+    return sum(compute._forward_ms) + sum(compute._backward_ms) + compute._optimizer_ms
+
+
+def test_a_slow_host_takes_its_factor_and_its_neighbour_does_not(tmp_path):
+    point = point_of(tmp_path, hosts=SLOW, **REPLAYED)
+    assert taken_ms(point, 0) == pytest.approx(point.replay.step_ms)
+    assert taken_ms(point, 1) == pytest.approx(1.5 * point.replay.step_ms)
+    assert "host 2 1.5 times as slow" in point.uneven.name
+    assert Point.from_dict(point.as_dict()) == point
+
+
+def test_a_host_with_another_device_takes_that_devices_time(tmp_path):
+    other = {"device": "k80", "uneven": [{"host": 1, "device": "p100"}]}
+    point = point_of(tmp_path, hosts=other, **REPLAYED)
+    assert taken_ms(point, 0) < 0.5 * taken_ms(point, 1)
+    assert taken_ms(point, 1) == pytest.approx(point.replay.step_ms)
+
+
+def test_hosts_that_a_point_does_not_use_change_nothing_of_it(tmp_path):
+    point = point_of(tmp_path, hosts=SLOW, **REPLAYED | {"workers": [1], "batch_size": 32})
+    assert point.uneven is None
+    assert "uneven" not in point.as_dict()
+
+
+@pytest.mark.parametrize(("distribution", "mean"), [("lognormal", 1.0), ("exponential", 1.3)])
+def test_jitter_is_the_same_for_a_seed_and_rank_and_has_its_mean(distribution, mean):
+    jitter = ReplayedJitter(distribution, 0.3, seed=7)
+    first, again, other = (list(islice(factors(jitter, rank), 20_000)) for rank in (0, 0, 1))
+    assert first == again != other
+    assert fmean(first) == pytest.approx(mean, rel=0.02)
+
+
+def test_uneven_hosts_that_compute_for_real_are_refused_with_the_reason(tmp_path):
+    assert "the cores that compute here are all alike" in refusal(tmp_path, hosts=SLOW, workers=[2])
+
+
+def test_a_host_whose_device_has_no_profile_of_the_model_is_refused(tmp_path):
+    other = {"device": "k80", "uneven": [{"host": 2, "device": "a100"}]}
+    text = refusal(tmp_path, hosts=other, **REPLAYED)
+    assert "a100 has no profile of resnet50 on 224x224x3 with 32 images a worker" in text
+
+
+def test_jitter_is_named_in_the_point(tmp_path):
+    given = {"device": "k80", "jitter": {"distribution": "lognormal", "scale": 0.2, "seed": 3}}
+    plan = plan_of(tmp_path, hosts=given, **REPLAYED)
+    names = {point.uneven.name for run in plan.runs for point in run.points}
+    assert names == {"lognormal jitter 0.2 of each step, seed 3"}
