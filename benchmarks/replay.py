@@ -1,12 +1,26 @@
-"""Replayed compute of GPUs: against arithmetic where that is exact, and at one time dilation against four times that.
+"""Replayed compute: against itself at four times the dilation, against arithmetic, and a CPU's against real compute.
 
-Where all time passes in the forward pass, nothing overlaps: a step takes that time and then what the ring's bytes take
-at the link's rate. Where it passes in the backward pass, buckets overlap with it, and steps at k and at 4 k are
-compared. Groups with both dilations take turns, in one sandbox after another.
+What is compared (`--compare`, several by commas; all by default), on cases drawn at random (`benchmarks.replay_cases`,
+`--seed`):
+
+- dilations: a step that overlaps with communication, at the time dilation k that ddlbench's rule gives and at 4 k, in
+  every framework and strategy that replays (`--systems torch:ring_allreduce,...`), five models, four links, 2 to 8
+  workers;
+- arithmetic: a step whose time passes in the forward pass, so that nothing overlaps, against this time and what the
+  bytes take at the link's rate, where that is exact;
+- burning: two hosts with a core each that train a small model, against the same hosts that replay its profile, which
+  `ddlbench profile` has taken alone, at k = 1.
+
+Both sides of a comparison take turns in random order. A ratio is that of step times as without dilation.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from math import ceil
+from pathlib import Path
+from random import Random
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +28,9 @@ from typing import Any
 import psutil
 
 from benchmarks.common import (
+    ENVIRONMENT,
     benchmark,
+    digits,
     in_sandbox,
     in_words,
     options,
@@ -24,21 +40,24 @@ from benchmarks.common import (
     say,
     spread,
 )
-from benchmarks.groups import TIMEOUTS, two_cores
-from ddlbench.devices.division import Rates, divided
+from benchmarks.groups import DIGITS, TIMEOUTS, hosts_on, two_cores
+from benchmarks.replay_cases import EXACT, IMAGES, SYSTEMS, Case, SmallCase, drawn, drawn_small
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
+from ddlbench.errors import DdlbenchError
 from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.roles import members, worker_of
-from ddlbench.network.hosts import place_waiting
-from ddlbench.network.link import Link
+from ddlbench.network.hosts import Placement, place_waiting
+from ddlbench.plan.catalogue import FRAMEWORKS
+from ddlbench.probes.step_profile import Asked, profiled
 from ddlbench.protocol.messages import ModelShape, ReplayedStep, TrainingPoint
-from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.sweep.measured_dilation import LEAST, rounded_up
+from ddlbench.telemetry.waiting import Waiting
 
-LARGE = (224, 224, 3)
-RATES = Rates(tflops=15.7, memory_gbytes_per_s=900)
-DATA_OF_WIRE = 1448 / 1514  # TCP's data of the frames that are counted
-WITHIN_PERCENT, OF_ARITHMETIC_PERCENT = 3.0, 2.0
+WITHIN_PERCENT = {"dilations": 3.0, "arithmetic": 2.0, "burning": 7.0}
+OWN_WORK, MARGIN = 0.05, 1.2  # what moving the bytes may take of the cores over a step, as a run allows
+NEVER_S = 7 * 86400.0
+PROFILE_S = 600.0
 
 Turn = dict[str, Any]
 
@@ -47,116 +66,226 @@ def main(arguments: Sequence[str]) -> None:
     asked = options(
         __doc__,
         arguments,
-        models="resnet50,resnet152,vgg16",
-        links="1000,10000",
-        workers="2,4",
-        dilation=8,
-        turns=5,
-        step_ms=300.0,
+        compare=",".join(WITHIN_PERCENT),
+        systems=",".join(map(":".join, SYSTEMS)),
+        cases=1,
+        small_cases=12,
+        steps=2,
+        turns=3,
+        seed=1,
     )
-    turns: list[Turn] = []
-    for turn in range(asked.turns):
-        for workers in map(int, asked.workers.split(",")):
-            for dilation in (asked.dilation, 4 * asked.dilation):
-                job = {**vars(asked), "python": python_of_workers(), "workers": workers, "dilation": dilation}
-                turns += in_sandbox("benchmarks.replay", job, timeout_s=1800)
-        say(f"turn {turn + 1} of {asked.turns}")
-    save("replay", rows(turns, asked.dilation), {"asked": vars(asked), "turns": turns})
-
-
-def rows(turns: Sequence[Turn], dilation: float) -> list[dict[str, Any]]:
-    """The worst of all cases, for each of the two comparisons."""
-    by_arithmetic: dict[str, list[float]] = {}
-    of_dilations: dict[str, dict[float, list[float]]] = {}
-    for turn in turns:
-        by_arithmetic.setdefault(turn["case"], []).append(turn["exact_ms"] / turn["arithmetic_ms"])
-        of_dilations.setdefault(turn["case"], {}).setdefault(turn["dilation"], []).append(
-            turn["overlapped_ms"]
-        )
-    ratios = {
-        case: [slow / fast for fast, slow in zip(times[dilation], times[4 * dilation], strict=True)]
-        for case, times in of_dilations.items()
-    }
-    return [
-        _row(
-            "replayed steps without overlap", "compute + bytes / rate", by_arithmetic, OF_ARITHMETIC_PERCENT
-        ),
-        _row(
-            f"replayed steps with overlap at k = {4 * dilation:g}",
-            f"the same at k = {dilation:g}",
-            ratios,
-            WITHIN_PERCENT,
-        ),
+    systems = [
+        (name, strategy) for name, _, strategy in (each.partition(":") for each in asked.systems.split(","))
     ]
+    if unknown := [":".join(each) for each in systems if each not in SYSTEMS]:
+        raise DdlbenchError(
+            f"--systems {','.join(unknown)}: expected some of {','.join(map(':'.join, SYSTEMS))}"
+        )
+    rows, found = [], {}
+    for name in asked.compare.split(","):
+        if name not in WITHIN_PERCENT:
+            raise DdlbenchError(f"--compare {name}: expected some of {', '.join(WITHIN_PERCENT)}")
+        if name == "burning":
+            turns = burning(asked.small_cases, asked.turns, asked.seed)
+        else:
+            exact = name == "arithmetic"
+            chosen = [each for each in systems if not exact or each in EXACT]
+            cases = drawn(asked.cases, asked.seed, chosen, without_latency=exact)
+            turns = waiting(name, cases, asked.turns, asked.steps, asked.seed)
+        found[name] = turns
+        rows.append(row_of(name, turns, asked.seed))
+    save("replay", rows, {"asked": vars(asked), "turns": found})
 
 
-def _row(
-    what: str, peer: str, ratios: Mapping[str, Sequence[float]], within_percent: float
-) -> dict[str, Any]:
-    worst = max(ratios, key=lambda case: abs(median(ratios[case]) - 1))
-    missed = sum(abs(median(each) - 1) * 100 > within_percent for each in ratios.values())
+def row_of(name: str, turns: Sequence[Turn], seed: int) -> dict[str, Any]:
+    """A comparison's row: its worst case decides."""
+    ratios: dict[str, list[float]] = {}
+    for turn in turns:
+        ratios.setdefault(turn["case"], []).append(turn["ratio"])
+    off = {case: 100 * abs(median(each) - 1) for case, each in ratios.items()}
+    worst, within = max(off, key=lambda case: off[case]), WITHIN_PERCENT[name]
+    missed = sum(each > within for each in off.values())
+    what, peer = {
+        "dilations": ("replayed step time at 4 k", "the same group at k"),
+        "arithmetic": ("replayed step time without overlap", "compute + bytes / rate"),
+        "burning": ("a CPU's replayed step time, k = 1", "the same hosts that compute"),
+    }[name]
     return row(
         what,
-        at_least=f"ratio within {within_percent:g} % of 1",
-        measured=f"{in_words(spread(ratios[worst]))}: {worst}, the worst; {missed} of {len(ratios)} outside",
-        peer=peer,
+        at_least=f"worst median within {within:g} %",
+        measured=f"{in_words(spread(ratios[worst]))}: {worst}, the worst; {missed} of {len(off)} outside, half within "
+        f"{median(off.values()):.2g} %",
+        peer=f"{peer}; cases drawn with seed {seed}, n = {len(ratios[worst])} turns",
         met=missed == 0,
     )
 
 
-def inside(job: Mapping[str, Any]) -> list[Turn]:
-    """Each model on each link, with one dilation and number of workers."""
-    models, workers, dilation = job["models"].split(","), job["workers"], float(job["dilation"])
-    memory = psutil.virtual_memory().available
-    placement = place_waiting(workers, cores=two_cores(), available_memory_bytes=memory, dilation=dilation)
+def waiting(name: str, cases: Sequence[Case], turns: int, steps: int, seed: int) -> list[Turn]:
+    """All turns of cases whose compute is replayed by waiting, each case in a sandbox of its own."""
+    found: list[Turn] = []
+    for number, case in enumerate(cases, start=1):
+        python = python_of_workers(FRAMEWORKS[case.framework].environment)
+        job = {
+            "what": name,
+            "case": asdict(case),
+            "python": python,
+            "turns": turns,
+            "steps": steps,
+            "seed": seed,
+        }
+        of_case = in_sandbox("benchmarks.replay", job, timeout_s=4 * 3600)
+        ratio = median(each["ratio"] for each in of_case)
+        say(f"{name} {number} of {len(cases)}: {case}, k = {of_case[0]['k']:g}: {ratio:.3f}")
+        found += of_case
+    return found
+
+
+def burning(count: int, turns: int, seed: int) -> list[Turn]:
+    """All turns of cases that are replayed by burning CPU time: groups of both kinds, one after another."""
+    cases, random, python = drawn_small(count, seed), Random(seed), python_of_workers()
+    steps = {case: profile(case) for case in cases}
+    found: list[Turn] = []
     with TemporaryDirectory(prefix="ddlbench-") as folder:
-        group_job = GroupJob(
+        dataset = digits(Path(folder))
+        for turn in range(1, turns + 1):
+            times_ms: dict[bool, dict[str, float]] = {}
+            for replayed in random.sample((True, False), 2):
+                given = [(asdict(case), asdict(steps[case]) if replayed else None) for case in cases]
+                job = {"what": "burning", "cases": given, "python": python, "dataset": dataset}
+                times_ms[replayed] = in_sandbox("benchmarks.replay", job, timeout_s=1800)
+            for case in map(str, cases):
+                replayed_ms, real_ms = times_ms[True][case], times_ms[False][case]
+                found.append({"case": case, "ratio": replayed_ms / real_ms, "real_ms": real_ms})
+            say(f"burning: turn {turn} of {turns}")
+    return found
+
+
+def profile(case: SmallCase) -> ReplayedStep:
+    """The step of a worker alone on a core, as `ddlbench profile` measures it."""
+    shape = "x".join(map(str, DIGITS))
+    asked = Asked(model=case.model, image_shape=shape, batch=case.batch, devices="cpu", threads=1, steps=50)
+    (device,) = profiled(asked, ENVIRONMENT, timeout_s=PROFILE_S).values()
+    (found,) = device["profiles"]
+    return ReplayedStep("cpu", found["forward_ms"], found["backward_ms"], found["optimizer_ms"])
+
+
+def inside(job: Mapping[str, Any]) -> Any:
+    """One case of GPUs with all its turns; or all cases of CPUs, once: their step times in ms, by case."""
+    if job["what"] == "burning":
+        return step_times_ms(job)
+    case, random = Case(**job["case"]), Random(job["seed"])
+    hosts = case.workers + case.servers
+    memory = psutil.virtual_memory().available
+    placement = place_waiting(hosts, cores=two_cores(), available_memory_bytes=memory, dilation=LEAST)
+    with group_of(
+        placement, case.framework, case.strategy, case.workers, job["python"], replayed=True
+    ) as group:
+        group.group.connect([ModelShape(case.model, IMAGES)])
+        k = dilation_for(group, case)
+        found: list[Turn] = []
+        for _ in range(job["turns"]):
+            if job["what"] == "arithmetic":
+                step_ms = step_time_ms(group, case, case.forward_only(), k, job["steps"])
+                found.append({"case": str(case), "k": k, "ratio": step_ms / case.arithmetic_ms()})
+                continue
+            times_ms = {
+                factor: step_time_ms(group, case, case.overlapping(), factor * k, job["steps"])
+                for factor in random.sample((1, 4), 2)
+            }
+            found.append({"case": str(case), "k": k, "ratio": times_ms[4] / times_ms[1], "ms": times_ms[1]})
+        return found
+
+
+def dilation_for(group: GroupOnHosts, case: Case) -> float:
+    """The least dilation with which moving a step's bytes takes no more of the cores than a run allows."""
+    assert group.hosts.star is not None
+    step = case.forward_only()
+    group.group.prepare(point_of(case, replace(step, forward_ms=0.0)), 1)
+    working = Waiting(group.group.pids())
+    group.group.train(1, from_fresh=True)
+    work_ms = sum(each["ran_ms"] for each in working.since_start())
+    allowed_ms = OWN_WORK * len(group.hosts.hosts[0].cores) * case.step_ms
+    return rounded_up(max(LEAST, MARGIN * work_ms / allowed_ms))
+
+
+def step_time_ms(group: GroupOnHosts, case: Case, step: ReplayedStep, k: float, steps: int) -> float:
+    """The mean time of steps at a dilation, of the slowest worker, as without dilation."""
+    star = group.hosts.star
+    assert star is not None
+    star.shape(None)
+    group.dilate(k, case.arithmetic_ms() * k / 1000)
+    group.group.prepare(point_of(case, replace(step, dilation=k)), 1)
+    star.shape(case.link)
+    group.group.train(1, from_fresh=True)
+    reports = group.group.train(steps)
+    return max(sum(times) for each in reports for times in each.step_times_ms) / steps / k
+
+
+def point_of(case: Case, step: ReplayedStep) -> TrainingPoint:
+    """The point of a case."""
+    return TrainingPoint(case.model, IMAGES, "synthetic", 32 * case.workers, 0.01, 0.0, step)
+
+
+def step_times_ms(job: Mapping[str, Any]) -> dict[str, float]:
+    """The median step times of all cases of CPUs, real or replayed, in a group of two."""
+    cases = [(SmallCase(**case), step and ReplayedStep(**step)) for case, step in job["cases"]]
+    replayed = cases[0][1] is not None
+    datasets = {f"digits-{'x'.join(map(str, DIGITS))}": job["dataset"]}
+    found = {}
+    with group_of(
+        hosts_on(two_cores()),
+        "torch",
+        "ring_allreduce",
+        2,
+        job["python"],
+        replayed=replayed,
+        datasets=datasets,
+    ) as group:
+        assert group.hosts.star is not None
+        group.hosts.star.shape(None)
+        group.group.connect(
+            [ModelShape(model, DIGITS) for model in sorted({case.model for case, _ in cases})]
+        )
+        for case, step in cases:
+            group.hosts.star.shape(case.link)
+            group.group.prepare(
+                TrainingPoint(case.model, DIGITS, "digits", 2 * case.batch, 0.01, 0.0, step), 1
+            )
+            pilot = group.group.train(3, from_fresh=True)[0].step_times_ms[0]
+            reports = group.group.train(ceil(1000 / median(pilot)))
+            found[str(case)] = max(median(each.step_times_ms[0]) for each in reports)
+    return found
+
+
+@contextmanager
+def group_of(
+    placement: Placement,
+    framework: str,
+    strategy: str,
+    workers: int,
+    python: str,
+    *,
+    replayed: bool,
+    datasets: Mapping[str, str] | None = None,
+) -> Iterator[GroupOnHosts]:
+    """A worker group on emulated hosts; a server has a host of its own if there is one more."""
+    with TemporaryDirectory(prefix="ddlbench-") as folder:
+        job = GroupJob(
             run="benchmark",
-            worker=worker_of("torch", "ring_allreduce", replayed=True),
-            strategy="ring_allreduce",
+            worker=worker_of(framework, strategy, replayed=replayed),
+            strategy=strategy,
             fabric="emulated",
             placement=placement,
-            members=members("torch", "ring_allreduce", workers, workers),
-            environments={"bare": RuntimeEnvironment(job["python"])},
+            members=members(framework, strategy, workers, len(placement.hosts)),
+            environments={"bare": RuntimeEnvironment(python)},
+            datasets=datasets or {},
             timeouts=TIMEOUTS,
             inherited=dict(os.environ),
             logs=folder,
+            framework_timeout_s=NEVER_S if replayed else None,
         )
-        with launched(group_job) as group:
-            group.group.connect([ModelShape(model, LARGE) for model in models])
-            return [
-                measured(group, model, workers, Link(float(rate)), dilation, job["step_ms"])
-                for rate in job["links"].split(",")
-                for model in models
-            ]
-
-
-def measured(
-    group: GroupOnHosts, model: str, workers: int, link: Link, dilation: float, step_ms: float
-) -> Turn:
-    """The times of steps without and with overlap, as without dilation, beside what arithmetic says of the first."""
-    assert group.hosts.star is not None
-    group.hosts.star.shape(link)
-    division = divided(model, LARGE, 32, step_ms, RATES)
-    nothing = [0.0] * len(division.backward_ms)
-    exact = ReplayedStep("gpu", step_ms, nothing, 0.0)
-    overlapped = ReplayedStep("gpu", division.forward_ms, division.backward_ms, division.optimizer_ms)
-    sent_bytes = 2 * (workers - 1) / workers * parameter_bytes(model, LARGE)
-    return {
-        "case": f"{model}, {workers} workers, {link.bandwidth_mbit:g} Mbit/s",
-        "dilation": dilation,
-        "exact_ms": step_time_ms(group, model, exact) / dilation,
-        "overlapped_ms": step_time_ms(group, model, overlapped) / dilation,
-        "arithmetic_ms": step_ms + sent_bytes * 8 / (link.bandwidth_mbit * DATA_OF_WIRE) / 1e3,
-    }
-
-
-def step_time_ms(group: GroupOnHosts, model: str, step: ReplayedStep) -> float:
-    """The median time of three steps, of the slowest worker, in wall time."""
-    point = TrainingPoint(model, LARGE, "synthetic", 32, 0.01, 0.0, step)
-    group.group.prepare(point, 1)
-    reports = group.group.train(3, from_fresh=True)
-    return median(max(times) for times in zip(*(each.step_times_ms[0] for each in reports), strict=True))
+        with launched(job) as group:
+            yield group
 
 
 if __name__ == "__main__":
