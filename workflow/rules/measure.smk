@@ -31,6 +31,7 @@ rule measure:
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
         measure=lambda wildcards: as_params(PLAN.settings.measure),
         dilation=lambda wildcards: PLAN.settings.dilation,
+        largest_group=lambda wildcards: PLAN.largest_group(PLAN.run(wildcards.run)),  # which decides the dilation
         gpus=lambda wildcards: gpus_for(PLAN.run(wildcards.run)),
     script:
         "../scripts/measure_run.py"
