@@ -12,7 +12,7 @@ from ddlbench.sandbox.sandbox import check_sandbox
 
 INVOCATION = f"{RESULTS}/.invocation.json"
 OF_IMAGES = ("base_image", "docker_image", "apptainer_image")
-ON_EMULATED_HOSTS = ("measure", "faults", "point_to_point", "collectives")
+ON_EMULATED_HOSTS = ("measure", "recommend_measure", "faults", "point_to_point", "collectives")
 WRITTEN = [Path(RESULTS), Path(PLAN.settings.store), Path("logs"), Path(".snakemake")]
 to_run = []
 

@@ -26,6 +26,7 @@ from ddlbench.containers.base_image import PACKAGES
 from ddlbench.environments.failed_environments import could_not_be_made, failures
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.containers.image_files import has_vanished
+from ddlbench.recommender.options import options_of
 from ddlbench.runs.file_locks import hold
 from ddlbench.runs.invocation import announce, stamp
 from ddlbench.runs.owner import check_owner, claim, owner
@@ -82,6 +83,16 @@ def known(what, name, names):
         print(f"in this configuration there is no {what} {name!r}{nearest(name, names)}", file=sys.stderr)
         sys.exit(2)
     return []
+
+
+@cache
+def options():
+    """The points that the question of `recommend` leaves open, with the ids of their runs."""
+    try:
+        return options_of(PLAN, PLAN.settings.recommend)
+    except DdlbenchError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 def described_by(points):

@@ -93,6 +93,7 @@ PURPOSES = {
     "telemetry_table": Purpose(("ddlbench.telemetry.table",)),
     "figures": Purpose(("ddlbench.figures",)),
     "claims": Purpose(("ddlbench.claims.report",)),
+    "recommend": Purpose(("ddlbench.recommender.measuring",)),
     "report": Purpose(("ddlbench.report.page",)),
     "archive": Purpose(("ddlbench.report.crate",)),
 }

@@ -104,6 +104,23 @@ class Replaying:
 
 
 @dataclass(frozen=True)
+class Recommend:
+    """What `recommend_measure` decides, and when it stops.
+
+    Attributes:
+        question: key of points -> value; the points that have these are the options.
+        sureness_percent: the probability of being the best at which a choice is certain enough.
+        budget_points: options that are measured at most.
+        budget_min: minutes after which no other one is begun.
+    """
+
+    question: Mapping[str, str | int | float]
+    sureness_percent: float
+    budget_points: int
+    budget_min: float
+
+
+@dataclass(frozen=True)
 class Probes:
     """Probes of links; a faster link than `shaped_mbit` is probed in dilated time."""
 
@@ -142,6 +159,7 @@ class Settings:
     studies: Sequence[str]
     default_figures: Sequence[str]
     grids: Mapping[str, object]
+    recommend: Recommend | None = None
 
     @property
     def own_results(self) -> str:

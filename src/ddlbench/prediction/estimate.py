@@ -74,6 +74,19 @@ def estimate(predictor: Predictor, measured: Sequence[Measured], cell: Cell) -> 
     return Estimate(cell, time_ms, time_ms / width, time_ms * width, deviation, True, accuracy, None, warning)
 
 
+def was_measured(measured: Sequence[Measured], cell: Cell) -> bool:
+    """Say whether this very cell was measured.
+
+    Args:
+        measured: cells with their times.
+        cell: any.
+
+    Returns:
+        True if one of them is the same in all that decides its time.
+    """
+    return any(_same(each.cell, cell) for each in measured)
+
+
 def _same(one: Cell, other: Cell) -> bool:
     return _compared(one) == _compared(other)
 

@@ -113,6 +113,20 @@ class Nearness:
         return distances
 
 
+def apart(one: Cell, other: Cell) -> float:
+    """Measure how far two cells are from each other.
+
+    Args:
+        one: any cell.
+        other: any other.
+
+    Returns:
+        Doublings; each name that differs counts as one.
+    """
+    differ = sum(getattr(one, name) != getattr(other, name) for name in NAMES)
+    return math.sqrt(math.dist(coordinates(one), coordinates(other)) ** 2 + OTHER_COMBINATION**2 * differ)
+
+
 def placed(cells: Sequence[Cell]) -> Vector:
     """Place cells.
 

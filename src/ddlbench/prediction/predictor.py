@@ -19,6 +19,7 @@ from ddlbench.prediction.residual import Residual
 Vector = NDArray[np.float64]
 
 FOLDS = 10
+FEWEST = 3  # measurements that anything is learned from
 COVERAGE = 0.9
 ASSUMED_NOISE = 0.03  # relative standard error of a measurement without bounds
 BOUNDS_DEVIATIONS = 1.96  # of an interval of 95 %, on each side
@@ -113,7 +114,7 @@ def learn(measured: Sequence[Measured], seed: int = 0) -> Predictor:
     Raises:
         DdlbenchError: there are less than three measurements.
     """
-    if len(measured) < 3:
+    if len(measured) < FEWEST:
         raise DdlbenchError(
             f"{len(measured)} measurements are too few to predict from (3 at least, better 20).\n"
             "  To measure some:  make run"

@@ -1,0 +1,103 @@
+"""Measuring the options of a question, one after another, until the choice is certain or the budget is used up."""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.files import write_atomically
+from ddlbench.plan import Point, words
+from ddlbench.plan.settings import Recommend
+from ddlbench.prediction.answer import Answer, as_json, in_words
+from ddlbench.prediction.choice import Goal
+from ddlbench.prediction.measured import from_files
+from ddlbench.recommender.active import Advice, advise
+from ddlbench.recommender.options import cell_of
+
+GOAL = Goal()  # the shortest step
+Measure = Callable[[Point], Path]
+
+
+class Ended(NamedTuple):
+    """How measuring ended.
+
+    Attributes:
+        advice: the last one, whose `why` says why nothing more was measured.
+        tables: of the options that were measured, in their order.
+        steps: for each of them its point, and why it was measured.
+    """
+
+    advice: Advice
+    tables: list[Path]
+    steps: list[dict[str, Any]]
+
+
+def measure_for_choice(
+    asked: Recommend, options: Sequence[Point], tables: Sequence[Path], measure: Measure
+) -> Ended:
+    """Measure what helps the choice most.
+
+    Args:
+        asked: the question, when to stop, and the budget.
+        options: the points to choose from.
+        tables: of what was measured before.
+        measure: measures a point and gives its table.
+
+    Returns:
+        How it ended.
+
+    Raises:
+        DdlbenchError: an option could be neither measured nor found too large.
+    """
+    began = monotonic()
+    points = {cell_of(point): point for point in options}
+    own: list[Path] = []
+    steps: list[dict[str, Any]] = []
+    while True:
+        known = from_files([*tables, *own])
+        advice = advise(
+            known.measured, list(points), GOAL, sureness=asked.sureness_percent / 100, unfit=known.unfit
+        )
+        used_up = _used_up(asked, len(own), (monotonic() - began) / 60)
+        if advice.cell is None or used_up:
+            ended = advice if advice.cell is None else advice._replace(cell=None, why=str(used_up))
+            return Ended(ended, own, steps)
+        point = points[advice.cell]
+        print(f"next: {words(point)}: {advice.why}", file=sys.stderr, flush=True)
+        own.append(measure(point))
+        steps.append({"point": point.id, "why": advice.why, "gain": _finite(advice.gain)})
+        after = from_files([*tables, *own])
+        if len(after.measured) + len(after.unfit) == len(known.measured) + len(known.unfit):
+            raise DdlbenchError(f"{point.id}: it was not measured; see {own[-1]}")
+
+
+def _used_up(asked: Recommend, points: int, minutes: float) -> str | None:
+    if points >= asked.budget_points:
+        return f"the budget of {asked.budget_points} points is used up"
+    return f"the budget of {asked.budget_min:g} minutes is used up" if minutes >= asked.budget_min else None
+
+
+def write_answer(file: Path, question: Mapping[str, Any], ended: Ended) -> None:
+    """Write the answer, and print it for people.
+
+    Args:
+        file: where it goes, as JSON: the question, why measuring stopped, what was measured, and the options as of
+            `ddlbench recommend --json`.
+        question: that was asked.
+        ended: how measuring ended.
+
+    Raises:
+        DdlbenchError: the disk is full.
+    """
+    answer = Answer(ended.advice.options, GOAL, "step", {}, [])
+    content = {"question": dict(question), "stopped": ended.advice.why, "measured": ended.steps}
+    write_atomically(file, json.dumps(content | as_json(answer), indent=1, allow_nan=False) + "\n")
+    print(f"stopped: {ended.advice.why}\n{in_words(answer)}", file=sys.stderr, flush=True)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,135 @@
+"""Which option is measured next, and when measuring stops."""
+
+from dataclasses import replace
+
+import pytest
+from prediction_samples import cell, grid, measure, true_ms
+
+from ddlbench.errors import ConfigError, DdlbenchError
+from ddlbench.plan import load
+from ddlbench.plan.settings import Recommend
+from ddlbench.prediction.cell import Measured
+from ddlbench.prediction.choice import Goal
+from ddlbench.prediction.imported import write_imported
+from ddlbench.recommender.active import advise
+from ddlbench.recommender.measuring import measure_for_choice
+from ddlbench.recommender.options import cell_of, options_of
+from tests.support.repository import REPOSITORY
+
+OPTIONS = [cell(batch_size=512, latency_ms=5.0, workers=workers) for workers in (1, 2, 3, 4, 6)]
+OTHERS = measure([each for each in grid() if each.batch_size != 512])
+ASKED = Recommend({"model": "keras_sequential", "batch_size": 1280, "latency_ms": 40.0}, 90.0, 8, 15.0)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return load(REPOSITORY / "config/config.yaml", REPOSITORY)
+
+
+def test_measuring_goes_on_until_the_choice_is_certain_and_the_choice_is_right():
+    known = list(OTHERS)
+    for _ in range(len(OPTIONS) + 1):
+        advice = advise(known, OPTIONS, Goal(), sureness=0.95)
+        if advice.cell is None:
+            break
+        assert advice.cell in OPTIONS
+        assert advice.cell not in {each.cell for each in known}
+        known += measure([advice.cell], noise=0.0)
+    assert advice.cell is None
+    best = advice.options[0].estimate.cell
+    assert true_ms(best) <= 1.05 * min(map(true_ms, OPTIONS))
+
+
+def test_with_nothing_known_options_far_from_each_other_come_first():
+    first = advise([], OPTIONS, Goal(), sureness=0.9)
+    assert first.cell == OPTIONS[0]
+    second = advise(measure([OPTIONS[0]]), OPTIONS, Goal(), sureness=0.9)
+    assert second.cell == OPTIONS[-1]
+
+
+def test_an_option_of_which_nothing_is_known_is_measured_though_another_seems_sure():
+    strange = cell(batch_size=512, latency_ms=5.0, workers=2, framework="tensorflow")
+    advice = advise([*OTHERS, *measure(OPTIONS)], [*OPTIONS, strange], Goal(), sureness=0.5)
+    assert advice.cell == strange
+
+
+def test_what_does_not_fit_is_not_tried_again():
+    first = advise([], OPTIONS, Goal(), sureness=0.9)
+    assert advise([], OPTIONS, Goal(), sureness=0.9, unfit=[first.cell]).cell != first.cell
+
+
+def test_every_option_measured_ends_it_however_unsure_the_choice_is():
+    twins = [replace(each, time_ms=10.0, low_ms=1.0, high_ms=100.0) for each in measure(OPTIONS)]
+    advice = advise([*OTHERS, *twins], OPTIONS, Goal(), sureness=0.99)
+    assert advice.cell is None
+    assert "every option" in advice.why
+
+
+def test_options_of_the_default_question_differ_only_in_what_is_decided(plan):
+    options = options_of(plan, ASKED)
+    assert len(options) >= 4
+    assert {point.batch_size for point in options} == {1280}
+    assert {point.latency_ms for point in options if point.hosts > 1} == {40.0}
+    assert {point.framework for point in options} == {"torch", "tensorflow"}
+    assert all(point in plan.run(run).points for point, run in options.items())
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({"model": "keras_sequentail"}, "did you mean 'keras_sequential'"),
+        ({"model": "keras_sequential", "batch_size": 1280}, "leaves latency_ms open"),
+        ({"batch_size": 1281}, "no point has batch_size 1281"),
+        ({"model": "mlp", "batch_size": 1280}, "no point that can be measured here has all"),
+    ],
+)
+def test_a_question_that_has_no_answer_is_refused_in_words(plan, question, message):
+    with pytest.raises(ConfigError, match=message):
+        options_of(plan, replace(ASKED, question=question))
+
+
+def measuring(plan, folder, time_ms):
+    """A function that `measures` a point by writing its table, and what it was asked for."""
+    asked = []
+
+    def measure_it(point):
+        asked.append(point)
+        table = folder / f"{point.id}.csv"
+        write_imported(table, [Measured(cell_of(point), time_ms(point))], "step")
+        return table
+
+    return measure_it, asked
+
+
+def test_a_budget_of_points_is_kept_and_said(plan, tmp_path):
+    options = list(options_of(plan, ASKED))
+    measure_it, asked = measuring(plan, tmp_path, lambda point: 100.0)
+    ended = measure_for_choice(replace(ASKED, budget_points=2), options, [], measure_it)
+    assert len(asked) == len(ended.steps) == len(ended.tables) == 2
+    assert ended.advice.why == "the budget of 2 points is used up"
+
+
+def test_a_budget_of_time_is_kept_and_said(plan, tmp_path):
+    measure_it, asked = measuring(plan, tmp_path, lambda point: 100.0)
+    ended = measure_for_choice(replace(ASKED, budget_min=1e-9), list(options_of(plan, ASKED)), [], measure_it)
+    assert asked == []
+    assert "minutes is used up" in ended.advice.why
+
+
+def test_the_choice_after_all_options_is_the_fastest_and_none_is_measured_twice(plan, tmp_path):
+    options = list(options_of(plan, ASKED))
+    fastest = options[-1]
+    measure_it, asked = measuring(plan, tmp_path, lambda point: 50.0 if point == fastest else 200.0)
+    sure = replace(ASKED, sureness_percent=99.9, budget_points=100)
+    ended = measure_for_choice(sure, options, [], measure_it)
+    assert len(asked) == len(set(asked))
+    assert ended.advice.options[0].estimate.cell == cell_of(fastest)
+
+
+def test_a_point_that_gave_nothing_ends_it_with_an_error(plan, tmp_path):
+    empty = tmp_path / "empty.csv"
+    empty.write_text(
+        "point_id,status,batch_size,workers,step_time_ms,model,image_shape,framework,strategy,devices,runtime\n"
+    )
+    with pytest.raises(DdlbenchError, match="was not measured"):
+        measure_for_choice(ASKED, list(options_of(plan, ASKED)), [], lambda point: empty)

@@ -1,0 +1,33 @@
+# Which points to measure for a decision: those that are expected to help it most, one after another, in one job. It takes
+# all cores, as measuring does. Tables that are there already count; the store is the same.
+KNOWN = sorted(
+    table
+    for name, figure in PLAN.figures.items()
+    for table in [f"{RESULTS}/tables/{name}.csv"]
+    if tables_of(figure) == [table] and Path(table).exists()
+)
+
+
+rule recommend_measure:
+    input:
+        tables=KNOWN,
+        environment=lambda wildcards: described_by(options()),
+        datasets=lambda wildcards: sorted(
+            {f"{RESULTS}/datasets/{point.dataset_key}.npz" for point in options()}
+        ),
+        again=again_if_damaged(f"{RESULTS}/recommendation.json", was_before_fresh),
+    output:
+        f"{RESULTS}/recommendation.json",
+        f"{RESULTS}/recommendation.json.prov.json",
+    log:
+        f"{LOGS}/recommend/recommend.log",
+    threads: 1024
+    resources:
+        slurm_extra=ALONE,
+    params:
+        code=lambda wildcards: code_for("recommend").sha256,
+        asked=lambda wildcards: asdict(PLAN.settings.recommend),
+        measure=lambda wildcards: as_params(PLAN.settings.measure),
+        runs=lambda wildcards: sorted(set(options().values())),
+    script:
+        "../scripts/measure_for_choice.py"

@@ -1,0 +1,38 @@
+"""Measure what helps a decision most, and write the answer."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ddlbench.code.purposes import code_for
+from ddlbench.environments.materials import Materials, description_files
+from ddlbench.errors import exit_on_error
+from ddlbench.measurements.provenance import write_sidecar
+from ddlbench.plan import load
+from ddlbench.recommender.measuring import measure_for_choice, write_answer
+from ddlbench.recommender.options import options_of
+from ddlbench.runs.mending import require_sound
+from ddlbench.runs.one_point import measure_point
+
+with exit_on_error(snakemake.log[0]):
+    started = datetime.now(UTC)
+    require_sound(snakemake.input.tables)
+    plan = load(snakemake.config, Path.cwd())
+    asked = plan.settings.recommend
+    runs = options_of(plan, asked)
+    datasets = {Path(path).stem: Path(path) for path in snakemake.input.datasets}
+
+    def measure(point):
+        materials = Materials(description_files([point]), {point.dataset_key: datasets[point.dataset_key]})
+        return measure_point(plan, runs[point], point, materials, Path(snakemake.log[0]).parent)
+
+    tables = [Path(table) for table in snakemake.input.tables]
+    ended = measure_for_choice(asked, list(runs), tables, measure)
+    write_answer(Path(snakemake.output[0]), asked.question, ended)
+    write_sidecar(
+        snakemake.output[0],
+        made_by=snakemake.rule,
+        inputs={"table": [*tables, *ended.tables]},
+        code=code_for("recommend"),
+        parameters=dict(asked.question),
+        started=started,
+    )
