@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.plan import Plan, Point
-from ddlbench.plan.grid import LINK_KEYS
+from ddlbench.plan.axis import LINK_KEYS
 from ddlbench.plan.settings import Recommend
 from ddlbench.prediction.cell import Cell
 
