@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,13 @@ def leave(workflow: Any) -> str:
     except (OSError, subprocess.SubprocessError):
         return f"SLURM does not answer, and its jobs may go on. To end them:  {' '.join(command)}\n"
     return ""
+
+
+def end_jobs(workflow: Any) -> None:
+    """Have SLURM give up the jobs of this process: all are over, and it does not know if it has lost their steps."""
+    command = ["scancel", "--name", workflow.scheduler._executor.run_uuid]
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(command, capture_output=True, timeout=_CANCELLING_S)
 
 
 def make_again(workflow: Any, output: str) -> None:

@@ -27,7 +27,7 @@ REPETITIONS = 16
 FIRST_S, LAST_S = 0.0, 4.0  # of the fault, after the first measurement
 AWAY_S = (5.0, 60.0)  # how long slurmctld does not answer
 END_S = 600.0  # of a driver, from the fault on; SLURM itself takes minutes to see a lost node
-JOBS_S = 30.0  # of the last job after its driver: KillWait and more
+JOBS_S = 150.0  # of the last job after its driver: SLURM tells again after a minute that a job has completed
 HANG, LOST, LEFT = "drivers that hang", "measurements lost", "jobs left"
 
 

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
-from time import monotonic, sleep, time
+from time import monotonic, sleep
 
 from benchmarks.torture.places import Place, place
 from benchmarks.torture.tally import Tally
@@ -121,20 +121,21 @@ def kill_one(where: Place, going: "subprocess.Popen[str]", random: Random) -> Ki
     running = where.processes()
     if going.poll() is not None or not running:
         return None
-    held, kept, moment = where.held(), where.pipeline.measurements(), time()
+    kept = where.pipeline.measurements()
     victim, number = random.choice(sorted(running)), random.choice(SIGNALS)
-    try:
-        os.kill(victim, number)
-    except ProcessLookupError:
-        return None
-    until = monotonic() + END_S
-    while going.poll() is None and monotonic() < until and measured(where) <= len(kept) + 1:
-        sleep(0.1)
-    ended, left = going.poll() is not None, where.left(held, moment)
-    until = monotonic() + END_S
-    while ended and left and monotonic() < until:
-        sleep(0.1)
-        left = where.left(held, moment)
+    with where.held() as held:
+        try:
+            os.kill(victim, number)
+        except ProcessLookupError:
+            return None
+        until = monotonic() + END_S
+        while going.poll() is None and monotonic() < until and measured(where) <= len(kept) + 1:
+            sleep(0.1)
+        ended, left = going.poll() is not None, where.left(held)
+        until = monotonic() + END_S
+        while ended and left and monotonic() < until:
+            sleep(0.1)
+            left = where.left(held)
     now = where.pipeline.measurements()
     return Kill(
         number.name,

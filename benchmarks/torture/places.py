@@ -15,14 +15,14 @@ from tests.support.docker_engine import docker_engine
 from tests.support.fixtures import JOINING
 from tests.support.on_cluster import STUDY, OnCluster
 from tests.support.pipeline import Pipeline, new_pipeline
-from tests.support.remains import alive, namespaces, processes
+from tests.support.remains import alive, pinned, processes
 from tests.support.slurm_cluster import Cluster, cluster
 from tests.support.tiny_study import TINY_STUDY
 from tests.support.vanishing import vanishing_folder
 
 PLACES = ("bare", "docker", "apptainer", "slurm")
 DATA = "results/datasets/digits-28x28x1.npz"
-OF_SLURM = ("slurmd", "slurmstepd", "slurmctld", "munged")
+OF_SLURM = ("slurmd", "slurmstepd", "slurmctld", "munged", "nsenter")  # which nobody of ours has started
 FOR_LONG = {
     "min_steps": 5,
     "max_steps": 100_000,
@@ -49,13 +49,15 @@ class Place:
         ours = processes(self.pipeline.root)
         return ours | _below(ours)
 
-    def held(self) -> set[str]:
+    @contextmanager
+    def held(self) -> Iterator[set[str]]:
         """What there is now of this study, and is to go with it."""
-        return namespaces(self.pipeline.root)
+        with pinned(self.pipeline.root) as names:
+            yield names
 
-    def left(self, held: set[str], moment: float) -> list[str]:
-        """What is left of a call that has ended: its processes, and what was held at a moment before."""
-        return [*self.processes().values(), *alive(held, began_before=moment)]
+    def left(self, held: set[str]) -> list[str]:
+        """What is left of a call that has ended: its processes, and what was held before."""
+        return [*self.processes().values(), *alive(held)]
 
     def end(self) -> None:
         """End all that is left."""
@@ -76,8 +78,8 @@ class InDocker(Place):
         inside = {process: words for process, words in first.items() if process}
         return super().processes() | _below(inside)
 
-    def left(self, held: set[str], moment: float) -> list[str]:
-        return super().left(held, moment) + [f"container {each.name}" for each in self._containers()]
+    def left(self, held: set[str]) -> list[str]:
+        return super().left(held) + [f"container {each.name}" for each in self._containers()]
 
     def _containers(self) -> list[Any]:
         with closing(docker.DockerClient(self.address)) as client:
@@ -97,14 +99,15 @@ class OnSlurm(Place):
         assert answer.returncode == 0, answer.stderr
         return self.on_cluster.start(self.pipeline.manifest("two"), "--retries", "1")
 
-    def held(self) -> set[str]:
-        return set()  # its processes are in the cluster's own namespaces
+    @contextmanager
+    def held(self) -> Iterator[set[str]]:
+        yield set()  # its processes are in the cluster's own namespaces
 
     def processes(self) -> dict[int, str]:
         found = super().processes()
         return {each: words for each, words in found.items() if not words.startswith(OF_SLURM)}
 
-    def left(self, held: set[str], moment: float) -> list[str]:
+    def left(self, held: set[str]) -> list[str]:
         if self.on_cluster.nodes.ask("squeue", "--noheader"):
             return []
         return list(self.processes().values())

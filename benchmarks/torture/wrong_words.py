@@ -288,6 +288,7 @@ OF_NUMBERS = (
     "--steps",
     "--patience",
 )
+OF_FILES = ("--configfile", "--key")
 NUMBERS = ("-1", "nan", "many", "1e999", "--", "0x10", "²")
 WRONG_FILES = (
     "no/such/file",
@@ -358,7 +359,7 @@ def _cores_replaced(argv: list[str], random: Random) -> list[str]:
 
 
 def _value_missing(argv: list[str], random: Random) -> list[str]:
-    return argv[:-1] if argv[-2].startswith("--") and argv[-2] != "--" else []
+    return argv[:-1] if argv[-2] in (*OF_NUMBERS, *OF_FILES) else []
 
 
 def _with(argv: list[str], here: Sequence[int], values: Sequence[str], random: Random) -> list[str]:

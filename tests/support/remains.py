@@ -3,9 +3,8 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import psutil
 
 KINDS = ("net", "mnt", "pid", "user")
 PATIENCE_S = 800.0
@@ -32,13 +31,46 @@ def namespaces(folder: Path) -> set[str]:
     return {name for process in processes(folder) for name in _namespaces(process)} - own
 
 
-def alive(names: set[str], began_before: float = float("inf")) -> set[str]:
-    """Those of the namespaces that any process on this machine is in, holds open, or has mounted.
+@contextmanager
+def pinned(folder: Path) -> Iterator[set[str]]:
+    """As `namespaces`; until the block ends this process holds them, so that no new ones get their numbers."""
+    own = set(_namespaces(os.getpid()))
+    held: dict[str, int] = {}
+    try:
+        for process in processes(folder):
+            for path in _files_of_namespaces(process):
+                name = _target(path)
+                if name.partition(":")[0] in KINDS and name not in own and name not in held:
+                    with suppress(OSError):
+                        held[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        yield set(held)
+    finally:
+        for descriptor in held.values():
+            os.close(descriptor)
 
-    began_before: a moment in seconds since the epoch; younger processes may have new namespaces of the same numbers.
-    """
-    old = (process for process in _all_processes() if _began(process) < began_before)
-    return names & {name for process in old for name in _namespaces(process)}
+
+def _files_of_namespaces(process: int) -> list[str]:
+    """What may be opened to hold a namespace that a process is in, or has open."""
+    try:
+        descriptors = os.listdir(f"/proc/{process}/fd")
+    except OSError:
+        descriptors = []
+    return [f"/proc/{process}/ns/{kind}" for kind in KINDS] + [
+        f"/proc/{process}/fd/{each}" for each in descriptors
+    ]
+
+
+def _target(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def alive(names: set[str]) -> set[str]:
+    """Those of the namespaces that any process on this machine but this one is in, holds open, or has mounted."""
+    others = (process for process in _all_processes() if process != os.getpid())
+    return names & {name for process in others for name in _namespaces(process)}
 
 
 def eventually(true: Callable[[], object]) -> bool:
@@ -53,14 +85,6 @@ def eventually(true: Callable[[], object]) -> bool:
 
 def _all_processes() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
-
-
-def _began(process: int) -> float:
-    """When it began; never, if it has ended."""
-    try:
-        return float(psutil.Process(process).create_time())
-    except psutil.Error:
-        return float("inf")
 
 
 def _namespaces(process: int) -> Iterator[str]:

@@ -152,3 +152,8 @@ print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     slow = {"pandas", "numpy", "scipy", "matplotlib", "plotnine", "snakemake", "pyroute2", "jsonschema"}
     assert not slow & set(answer.stderr.split())
+
+
+def test_a_path_that_is_too_long_for_any_file_is_refused_as_one_that_is_missing(capsys):
+    assert main(["sign", "--key", "x" * 5000]) == 2
+    assert "there is no such file" in capsys.readouterr().err

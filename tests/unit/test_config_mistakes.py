@@ -236,6 +236,13 @@ def test_a_mistake_in_a_figure_is_one_line_with_file_and_key(message, path, valu
     assert lines[0] == figures + line if line else lines[0].startswith(figures + path.replace("/", "."))
 
 
+def test_a_deviation_of_what_does_not_exist_is_refused(message):
+    deviations = [{"text": "The paper differs.", "where": {"framework": ["torch", "tensorflo"]}}]
+    (line,) = message(study=setting("deviations", deviations))
+    told = "deviations[0].where.framework[1]: 'tensorflo' is not a framework (did you mean 'tensorflow'?)"
+    assert line == STUDY + told
+
+
 PROBE_FIGURE = {
     "kind": "probe", "links": ["gigabit"], "title": "abc", "x": "size_bytes", "y": "throughput_mbit",
     "category": "abc", "caption": "abc",

@@ -40,6 +40,13 @@ def test_a_file_that_is_missing_is_named(tmp_path):
         load(tmp_path / "config/mine.yaml", tmp_path)
 
 
+def test_a_file_that_leads_to_itself_is_named(tmp_path):
+    small_repository(tmp_path)
+    (tmp_path / "config/mine.yaml").symlink_to("mine.yaml")
+    with pytest.raises(ConfigError, match=r"^config/mine\.yaml: "):
+        load(tmp_path / "config/mine.yaml", tmp_path)
+
+
 @pytest.mark.parametrize("content", [None, [], "x", 3])
 def test_settings_that_are_no_block_of_keys_are_refused(tmp_path, content):
     small_repository(tmp_path)

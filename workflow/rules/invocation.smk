@@ -99,10 +99,14 @@ onstart:
 
 # Gaps for want of an environment are no success: the last words say why, and the exit status that it is so.
 onsuccess:
+    if insides.submits_jobs(workflow):
+        insides.end_jobs(workflow)
     if told := failures_among(to_run):
         print(*told, sep="\n", file=sys.stderr)
         sys.exit(1)
 
 
 onerror:
+    if insides.submits_jobs(workflow):
+        insides.end_jobs(workflow)
     print(*failures_among(to_run), sep="\n", end="", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ def existing_file(text: str) -> Path:
     Raises:
         ArgumentTypeError: there is no such file.
     """
-    if not Path(text).is_file():
+    if not os.path.isfile(text):  # False too for what can be no path
         raise argparse.ArgumentTypeError(f"{text}: there is no such file")
     return Path(text)
 

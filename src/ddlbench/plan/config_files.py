@@ -1,6 +1,7 @@
 """The files of a configuration, merged, and read as data by our own parser."""
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
@@ -59,7 +60,7 @@ def configuration(files: Sequence[Path], overrides: Mapping[str, Any] = {}, *, r
     values = dict(overrides)
     own = values.pop(OWN_FILE, None)
     names = [root / DEFAULT_CONFIG, *files, *([root / str(own)] if own else [])]
-    sources = list({path.resolve(): path.absolute() for path in names}.values())
+    sources = list({os.path.realpath(path): path.absolute() for path in names}.values())
     # Read from the last to the first, so that what is wrong with the last is what is told.
     default, *others = reversed([read_yaml(path, root) for path in reversed(sources)])
     below = reduce(merged, others, default)
