@@ -16,7 +16,8 @@ def test_it_ends_with_its_signal_and_leaves_nothing(tmp_path, workers):
         assert server.get("health").status_code == 200
         processes = psutil.Process(server.process.pid).children(recursive=True)
         assert server.end(signal.SIGTERM) == 143
-    assert not [each for each in processes if each.is_running() and each.status() != "zombie"]
+    _, alive = psutil.wait_procs(processes, timeout=60)
+    assert not alive
     assert not list((tmp_path / "logs").iterdir())
 
 

@@ -91,6 +91,7 @@ NEEDS = {
         lambda: bool(shutil.which("apptainer") or shutil.which("singularity")),
         "sudo containers/install-apptainer",
     ),
+    "Chromium": _programs("chromium", packages=("chromium",)),
     "PyTorch": Need(lambda: True, "", ordinary=True),  # its fixture makes its environment, soon
     "TensorFlow": _environment("tensorflow"),
     "Horovod": _environment("horovod"),
@@ -112,6 +113,7 @@ OF_FIXTURES = {
     "engine_address": ("root", "Docker"),
     "contained": ("Apptainer",),
     "podman_address": ("root", "Podman", "Docker"),  # mmdebstrap makes the base of its images
+    "browser": ("Chromium",),
     "four_nodes": ("root", "SLURM"),
 }
 

@@ -82,7 +82,9 @@ def served(folder: Path, *arguments: str, variables: dict[str, str] | None = Non
         guard = threading.Timer(STARTS_WITHIN_S, process.kill)
         guard.start()
         try:
-            yield Served(folder, process, _address(process), log)
+            address = _address(process)
+            guard.cancel()
+            yield Served(folder, process, address, log)
         finally:
             guard.cancel()
             process.kill()

@@ -94,6 +94,9 @@ PURPOSES = {
     "figures": Purpose(("ddlbench.figures",)),
     "claims": Purpose(("ddlbench.claims.report",)),
     "recommend": Purpose(("ddlbench.recommender.measuring",)),
+    "page": Purpose(
+        ("ddlbench.recommender.screenshot", "ddlbench.recommender.app", "ddlbench.recommender.learner")
+    ),
     "report": Purpose(("ddlbench.report.page",)),
     "archive": Purpose(("ddlbench.report.crate",)),
 }

@@ -187,6 +187,9 @@ def _keeping_fresh(library: Library) -> Callable[[FastAPI], AbstractAsyncContext
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await (
+            library.try_to_refresh()
+        )  # what is there is known before the first answer; it is learned meanwhile
         refreshing = asyncio.create_task(library.keep_fresh())
         yield
         refreshing.cancel()

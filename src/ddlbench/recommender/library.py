@@ -58,11 +58,15 @@ class Library:
     async def keep_fresh(self) -> None:
         """Look every second whether something has changed, until cancelled."""
         while True:
-            try:
-                await self.refresh()
-            except (DdlbenchError, OSError) as error:
-                log.warning("refresh failed", extra={"problem": str(error)})
             await asyncio.sleep(REFRESH_S)
+            await self.try_to_refresh()
+
+    async def try_to_refresh(self) -> None:
+        """Read what has changed; where that fails, what was known before stays, and the log says why."""
+        try:
+            await self.refresh()
+        except (DdlbenchError, OSError) as error:
+            log.warning("refresh failed", extra={"problem": str(error)})
 
     async def refresh(self) -> None:
         """Read what has changed, and learn from it; what was learned before answers meanwhile."""

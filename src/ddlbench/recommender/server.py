@@ -18,6 +18,7 @@ APP = "ddlbench.recommender.app:create"
 WAITING = 1024  # connections that are accepted and not yet looked at
 MOST_CONNECTIONS = 1000  # of a process
 IDLE_S = 15
+HUNG_S = 60  # a process that does not answer the first one for so long is started anew
 FINISH_S = 10  # for what has begun when it shall end
 
 
@@ -70,6 +71,7 @@ def _run(serving: Serving, listening: socket.socket) -> int:
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=FINISH_S,
+        timeout_worker_healthcheck=HUNG_S,
         ws="none",
     )
     if serving.workers > 1:

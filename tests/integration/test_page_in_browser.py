@@ -1,0 +1,163 @@
+"""The recommender's page in Chromium, as people use it: by mouse, keyboard and screen reader, on a phone, at night."""
+
+import re
+import shutil
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+
+from tests.support.recommender_server import ANWAR, served
+from tests.support.repository import REPOSITORY
+
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
+PATIENCE_MS = 250_000  # a busy machine takes its time to learn
+PHONE, DESK = {"width": 320, "height": 640}, {"width": 1000, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    prices = str(REPOSITORY / "config/prices.yaml")
+    with served(tmp_path_factory.mktemp("served"), "--prices", prices) as found:
+        assert found.import_table("anwar", ANWAR).status_code == 201
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        chromium = shutil.which("chromium")
+        with playwright.chromium.launch(executable_path=chromium, args=FLAGS, timeout=PATIENCE_MS) as found:
+            yield found
+
+
+@pytest.fixture
+def opened(browser, server):
+    """opened(query, **context) is the page, which in the end has had no error."""
+    contexts, errors = [], []
+
+    def open_page(query="", address=None, **context):
+        contexts.append(browser.new_context(**{"viewport": DESK, **context}))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.goto(f"{address or server.url}{query}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    # The browser notes each response that refuses; what the page makes of it is what tests look at.
+    assert not [error for error in errors if "Failed to load resource" not in error]
+
+
+def headline(page):
+    return expect(page.get_by_role("heading", level=2))
+
+
+def test_the_two_inputs_of_anwar2021_show_its_printed_answers(opened):
+    page = opened()
+    for latency, workers in (("0", 4), ("20", 3)):
+        page.get_by_label("Batch size").fill("64000")
+        page.get_by_label("Latency").fill(latency)
+        page.get_by_role("button", name="Recommend").click()
+        headline(page).to_have_text(f"Take {workers} workers", timeout=PATIENCE_MS)
+        best = page.locator("#options tbody tr").first
+        expect(best).to_contain_text("measured")
+        expect(best.locator("th")).to_have_text(str(workers))
+
+
+def test_the_keyboard_suffices(opened):
+    page = opened()
+    expect(page.get_by_label("Batch size")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the answer")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Batch size")).to_be_focused()
+    page.keyboard.type("64000")
+    page.keyboard.press("Tab")
+    page.keyboard.type("20")
+    page.keyboard.press("Enter")
+    headline(page).to_have_text("Take 3 workers", timeout=PATIENCE_MS)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # opens what more can be said
+    expect(page.get_by_label("Bandwidth")).to_be_visible()
+
+
+ASKED = "?batch_size=64000&latency_ms=20&machine=t2.large&steps=100"
+
+
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_axe_finds_nothing_serious_and_nothing_is_cut_off(opened, colours, viewport):
+    page = opened(ASKED, color_scheme=colours, viewport=viewport)
+    headline(page).to_have_text("Take 3 workers", timeout=PATIENCE_MS)
+    page.locator("#import summary").click()
+    found = Axe().run(page).response["violations"]
+    assert [(each["id"], each["impact"], [node["html"] for node in each["nodes"]]) for each in found] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+
+
+def test_axe_finds_nothing_where_something_is_wrong(opened):
+    page = opened()
+    page.get_by_label("Batch size").fill("-1")
+    page.get_by_role("button", name="Recommend").click()
+    expect(page.get_by_label("Batch size")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("Batch size")).to_be_focused()
+    expect(page.locator("#wrong-batch_size")).to_contain_text("greater than or equal to 1")
+    assert Axe().run(page).response["violations"] == []
+
+
+def test_the_charts_follow_the_colours_and_the_old_price_is_said(opened):
+    page = opened(ASKED, color_scheme="light")
+    headline(page).to_have_text("Take 3 workers", timeout=PATIENCE_MS)
+    expect(page.locator(".note")).to_contain_text("the price of t2.large is from 2021-06-23")
+    for name in ("time", "cost", "front"):
+        expect(page.locator(f"#{name}")).to_be_visible()
+    light = page.locator("#time").evaluate("canvas => canvas.toDataURL()")
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator("#time")).to_be_visible()
+    assert page.locator("#time").evaluate("canvas => canvas.toDataURL()") != light
+
+
+def test_names_from_a_table_are_never_markup(opened, server):
+    name = "<img src=x onerror=alert(1)>"
+    rows = "".join(
+        f"{workers},64,{9 / workers},{model}\n" for model in (name, "b") for workers in (1, 2, 3, 4)
+    )
+    page = opened()
+    page.locator("#import summary").click()
+    text = f"workers,batch_size,step_time,model\n{rows}"
+    page.get_by_label("File").set_input_files(
+        {"name": "marked up.csv", "mimeType": "text/csv", "buffer": text.encode()}
+    )
+    expect(page.get_by_label("Name")).to_have_value("marked-up")
+    page.get_by_role("button", name="Import").click()
+    expect(page.locator("#imported")).to_contain_text("8 rows are in the table marked-up")
+    page.get_by_label("Model").select_option(name)
+    page.get_by_label("Batch size").fill("64")
+    page.get_by_role("button", name="Recommend").click()
+    headline(page).to_have_text(re.compile("Take 4 workers"), timeout=PATIENCE_MS)
+    assert page.locator("main img").count() == 0
+
+
+def test_without_measurements_the_page_says_what_to_measure(opened, tmp_path):
+    with served(tmp_path) as empty:
+        page = opened("?batch_size=64", address=empty.url)
+        expect(page.get_by_role("alert")).to_contain_text("make run", timeout=PATIENCE_MS)
+
+
+def test_the_page_asks_for_the_token_that_the_server_wants(opened, tmp_path):
+    token = "0123456789abcdef"
+    with served(tmp_path, variables={"DDLBENCH_TOKEN": token}) as locked:
+        page = opened(address=locked.url)
+        page.get_by_label("Token").fill(token)
+        page.get_by_label("Batch size").fill("64")
+        page.get_by_role("button", name="Recommend").click()
+        expect(page.get_by_role("alert")).to_contain_text("make run")
+        assert token not in page.url

@@ -1,0 +1,41 @@
+# The recommender's page in pictures, answered by the rows that anwar2021 prints: `snakemake --cores 2 anwar2021_fig17`.
+from ddlbench.recommender.screenshot import chromium
+
+SCREENSHOTS = {  # the landing page, and the two answers that the paper shows
+    "anwar2021_fig16": "",
+    "anwar2021_fig17": "batch_size=64000&latency_ms=0",
+    "anwar2021_fig18": "batch_size=64000&latency_ms=20",
+}
+
+
+def needs_chromium(wildcards):
+    """Refuse what cannot be photographed, before anything starts."""
+    try:
+        chromium()
+    except DdlbenchError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    return []
+
+
+for screenshot, question in SCREENSHOTS.items():
+
+    rule:
+        name:
+            screenshot
+        input:
+            needs_chromium,
+            table="config/examples/anwar2021_printed.csv",
+            page=sorted(
+                str(file) for file in Path("src/ddlbench/recommender/page").rglob("*") if file.is_file()
+            ),
+        output:
+            multiext(f"{RESULTS}/figures/{screenshot}", ".png", ".png.prov.json"),
+        log:
+            f"{LOGS}/figures/{screenshot}.log",
+        localrule: True
+        params:
+            question=question,
+            code=lambda wildcards: code_for("page").sha256,
+        script:
+            "../scripts/photograph_page.py"
