@@ -17,12 +17,12 @@ from ddlbench import __version__
 from ddlbench.prediction.answer import as_json, in_words
 from ddlbench.prediction.estimate import estimate
 from ddlbench.recommender import replies
-from ddlbench.recommender.answers import Answers
-from ddlbench.recommender.guard import Guard
 from ddlbench.recommender.inquiry import options_for, recommended, understood
 from ddlbench.recommender.library import Library
-from ddlbench.recommender.observation import Observed, for_prometheus
-from ddlbench.recommender.observation import measurements as measurements_gauge
+from ddlbench.recommender.middleware.answers import Answers
+from ddlbench.recommender.middleware.guard import Guard
+from ddlbench.recommender.middleware.observation import Observed, for_prometheus
+from ddlbench.recommender.middleware.observation import measurements as measurements_gauge
 from ddlbench.recommender.refusals import MOST_PROBLEMS, REFUSALS, add_refusals, as_response
 from ddlbench.recommender.requests import Filter, ImportQuery, PredictBody, RecommendBody
 from ddlbench.recommender.serving import Serving, from_variable, token_of

@@ -56,7 +56,7 @@ def serve(serving: Serving, port: int) -> int:
 
 
 def _run(serving: Serving, listening: socket.socket) -> int:
-    from ddlbench.recommender.observation import LOGGING
+    from ddlbench.recommender.middleware.observation import LOGGING
 
     config = uvicorn.Config(
         APP,

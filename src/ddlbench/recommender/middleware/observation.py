@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ddlbench.recommender.answers import CACHED
+from ddlbench.recommender.middleware.answers import CACHED
 
 ROUTES = ("/", "/recommend", "/predict", "/import", "/measurements", "/choices", "/health", "/metrics")
 BUCKETS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)

@@ -1,0 +1,1 @@
+"""What each request passes before a route answers it: observation, guard, and answers that were given before."""
