@@ -5,8 +5,12 @@ from typing import Any
 
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.protocol.tolerances import Tolerances
+from ddlbench.shares.bursts import warning
 from ddlbench.shares.kept import ShareWatch
-from ddlbench.telemetry.other_load import LoadWatch
+from ddlbench.sweep.progress import Progress
+from ddlbench.sweep.session_job import SessionJob
+from ddlbench.sweep.undisturbed import patience_s
+from ddlbench.telemetry.other_load import LoadWatch, wait_for_others
 from ddlbench.telemetry.waiting import Waiting
 
 NOT_KNOWN: dict[str, Any] = {"scheduling": None, "others": None, "kept": None}
@@ -45,6 +49,26 @@ class CoreUse:
             "others": others and asdict(others),
             "kept": [asdict(each) for each in kept],
         }
+
+
+def check_shares(job: SessionJob, group: GroupOnHosts, progress: Progress) -> None:
+    """Say so if hosts do not get their shares; if others may be waited for, only where they do not without them either.
+
+    Args:
+        job: of the session.
+        group: on its hosts; it has nothing to do.
+        progress: prints it.
+
+    Raises:
+        DdlbenchError: a process could not be started, or not in time.
+    """
+    hosts, most_percent = group.hosts.hosts, job.tolerances.share_percent
+    wait_s = patience_s(job.other_measurements)
+    if wait_s and warning(hosts, group.burst_percent, most_percent):
+        wait_for_others(wait_s, job.tolerances.others_percent)
+        group.time_bursts()
+    if said := warning(hosts, group.burst_percent, most_percent):
+        progress.print_line(said)
 
 
 def shares_of(group: GroupOnHosts, tolerances: Tolerances) -> dict[str, Any]:

@@ -23,9 +23,8 @@ from ddlbench.network.sites import SharedCards, Sites
 from ddlbench.plan import Point, point_id
 from ddlbench.protocol.codec import read_text
 from ddlbench.protocol.messages import Prepared
-from ddlbench.shares.bursts import warning
 from ddlbench.sweep.attempts import keep, tell_failure
-from ddlbench.sweep.core_use import NOT_KNOWN, CoreUse, shares_of
+from ddlbench.sweep.core_use import NOT_KNOWN, CoreUse, check_shares, shares_of
 from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
 from ddlbench.sweep.measured_dilation import dilated
@@ -267,8 +266,7 @@ def run(job: SessionJob) -> None:
     count = pending[0].point.workers
     progress.print_line(f"starting {count} worker{'s' * (count > 1)} ({job.group.run})")
     with launched(job.group) as group, ExitStack() as stack:
-        if said := warning(group.hosts.hosts, group.burst_percent, job.tolerances.share_percent):
-            progress.print_line(said)
+        check_shares(job, group, progress)
         session = Session(job, group, clock, stack)
         session.connect()
         session.dilate()
