@@ -57,12 +57,15 @@ def main(arguments: Sequence[str]) -> None:
 
 def _judged(found: dict[str, Any], measured: Sequence[Measured]) -> dict[str, Any]:
     """A row that says whether constants were chosen by what it is judged on; if so it counts as missed."""
-    if _hash(measured) not in CHOSEN_BY:
+    if not (note := chosen_by(measured)):
         return found
-    return found | {
-        "met": False,
-        "peer": f"{found['peer']}; the predictor's constants were chosen on these very results",
-    }
+    return found | {"met": False, "peer": f"{found['peer']}{note}"}
+
+
+def chosen_by(measured: Sequence[Measured]) -> str:
+    """A note if constants were chosen by these results; empty if they were not."""
+    note = "; the predictor's constants were chosen on these very results"
+    return note if _hash(measured) in CHOSEN_BY else ""
 
 
 def _hash(measured: Sequence[Measured]) -> str:
@@ -106,7 +109,7 @@ def _regrets(
 ) -> list[float | None]:
     """By how much longer the recommended number of workers takes than the best, for each question."""
     regrets = []
-    for group in _questions(measured):
+    for group in questions(measured):
         times = {each.cell.workers: each.time_ms for each in group}
         regrets.append(_regret(choose(predictor, learned, [each.cell for each in group], Goal()), times))
     return regrets
@@ -120,7 +123,7 @@ def _regret(chosen: Sequence[Option], times: Mapping[int, float]) -> float | Non
     return times[answer.allowed[0].estimate.cell.workers] / min(times.values()) - 1
 
 
-def _questions(measured: Sequence[Measured]) -> list[list[Measured]]:
+def questions(measured: Sequence[Measured]) -> list[list[Measured]]:
     """Groups of cells that differ in the number of workers alone; one worker is in each group of its batch."""
 
     def without(cell: Cell) -> Cell:

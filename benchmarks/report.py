@@ -23,6 +23,7 @@ ORDER = (
         "slurm",
         "emulate",
         "prediction",
+        "active",
     ),
 )
 BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"

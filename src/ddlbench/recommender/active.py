@@ -56,6 +56,21 @@ def advise(
         known = [each.cell for each in measured]
         return Advice(_most_distant(untried, known), "too little is known to predict anything")
     options = tuple(choose(learn(measured), measured, cells, goal, unfit))
+    return most_helpful(options, untried, goal, sureness)
+
+
+def most_helpful(options: tuple[Option, ...], untried: Sequence[Cell], goal: Goal, sureness: float) -> Advice:
+    """Choose among options that were ranked.
+
+    Args:
+        options: as of `choose`.
+        untried: the cells among them that can be measured.
+        goal: what is wanted.
+        sureness: as of `advise`.
+
+    Returns:
+        What to measure, or why to stop.
+    """
     answer = Answer(options, goal, "step", {}, [])
     if unknown := [each for each in _unknown(options, answer) if each.estimate.cell in untried]:
         first = min(unknown, key=lambda option: option.value)
