@@ -210,3 +210,20 @@ def test_a_file_of_devices_edited_by_hand_is_checked(tmp_path, text):
         f"config/devices.yaml: v100.profiles[{'1' if 'twice' in text else '0'}].{text.split(':')[0]}" in found
     )
     assert text.partition(": ")[2].split(" is too")[0] in found
+
+
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_documents_table_has_the_known_batches_of_each_device():
+    lines = (REPOSITORY / "docs/replay.md").read_text().splitlines()
+    (head,) = (line for line in lines if line.startswith("| images a step that are known"))
+    models = cells_of(head)[1:]
+    table = {line.split("`")[1]: cells_of(line)[1:] for line in lines if line.startswith("| `")}
+    assert table.keys() == SHIPPED.keys()
+    for key, cells in table.items():
+        for model, cell in zip(models, cells, strict=True):
+            known = sorted(each.batch for each in SHIPPED[key].profiles if each.model == model)
+            short = f"{known[0]} to {known[-1]}" if len(known) > 2 else ", ".join(map(str, known))
+            assert cell == (short or "missing"), (key, model)
