@@ -31,6 +31,25 @@ def study() -> dict[str, Any]:
     return found
 
 
+def test_two_workers_a_node_train_on_two_nodes_each_with_processors_of_its_own(on_cluster: OnCluster):
+    shared = copy.deepcopy(STUDY)
+    point, figure = shared["grids"]["two"], shared["figures"]["tiny2000_two"]
+    shared["hosts"]["nodes"] = {"count": 2, "vcpus": 2, "memory_gb": 4}
+    shared["grids"] = {
+        strategy: {**point, "workers": 4, "workers_per_host": 2, "strategy": strategy}
+        for strategy in ("ring_allreduce", "hierarchical_allreduce")
+    }
+    shared["figures"] = {"tiny2000_two": {**figure, "grids": list(shared["grids"]), "lines": "strategy"}}
+    on_cluster.configure({"min_repetitions": 1, "max_repetitions": 1}, shared)
+    assert on_cluster.run("tiny2000_two") == 0, on_cluster.pipeline.said
+    records = on_cluster.records()
+    assert {record["point"]["strategy"] for record in records} == set(shared["grids"])
+    for record in records:
+        assert record["parameters_identical"]
+        assert len(record["step_times_ms"]) == 4
+        assert len(record["provenance"]["slurm"]["nodes"]) == 2
+
+
 def test_every_framework_trains_the_same_model_between_nodes(
     on_cluster: OnCluster, tensorflow_environment, horovod_environment, mxnet_environment
 ):

@@ -12,8 +12,9 @@ def planned(tmp_path):
     """The plan of a study between machines."""
     settings, study = small_repository(tmp_path)
 
-    def plan(cluster=None, scheduler="slurm", **grid):
+    def plan(cluster=None, scheduler="slurm", vcpus=2, **grid):
         study["grids"]["latency"] |= {"fabric": "ethernet", **grid}
+        study["hosts"]["four"]["vcpus"] = vcpus
         write_study(tmp_path, study)
         return load(settings | ({"cluster": cluster} if cluster else {}), tmp_path, scheduler=scheduler)
 
@@ -69,3 +70,14 @@ def test_points_between_machines_are_measurable_where_a_scheduler_gives_some(pla
         (run,) = plan.runs_of("small2000/latency")
         assert {plan.status(point).name for point in run.points} == {name}
     assert "docs/clusters.md" in (plan.status(run.points[0]).reason or "")
+
+
+@pytest.mark.parametrize(("workers", "nodes", "gpus"), [(1, 1, 1), (2, 1, 2), (8, 2, 4)])
+def test_several_workers_a_host_fill_nodes_with_a_gpu_for_each(planned, workers, nodes, gpus):
+    plan = planned(
+        vcpus=8, workers=workers, workers_per_host=4, devices="gpu", framework="torch", batch_size=64
+    )
+    (run,) = plan.runs_of("small2000/latency")
+    asked = requested(plan, run)
+    assert (asked["nodes"], asked["tasks"], asked["gres"]) == (nodes, nodes, f"gpu:{gpus}")
+    assert asked["tasks_per_gpu"] == 0

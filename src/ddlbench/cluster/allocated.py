@@ -23,6 +23,7 @@ from ddlbench.protocol.agent_messages import (
     FROM_AGENT,
     AgentFailed,
     AgentHello,
+    Binding,
     CloseStarter,
     Done,
     OpenStarter,
@@ -69,8 +70,8 @@ class AllocatedHosts:
             [sys.executable, "-m", "ddlbench.cluster.node_agent", str(logs / "group.json")],
             job=self.allocation.job,
             nodes=len(planned),
-            cpus=planned[0].threads,
-            gpus=1 if job.devices == "gpu" else 0,
+            cpus=planned[0].threads * job.workers_per_host,
+            gpus=job.local_workers if job.devices == "gpu" else 0,
         )
         try:
             control: ControlSocket[AgentHello | AgentFailed] = tcp_socket(
@@ -88,7 +89,8 @@ class AllocatedHosts:
                 self._await(control, len(planned), job.timeouts.launch_s)
             self._nodes.sort(key=lambda node: node.hello.index)
             self.hosts: Sequence[Host] = [
-                _host(plan, node) for plan, node in zip(planned, self._nodes, strict=True)
+                _host(plan, node, job.workers_per_host)
+                for plan, node in zip(planned, self._nodes, strict=True)
             ]
         except BaseException:
             self.end()
@@ -96,6 +98,7 @@ class AllocatedHosts:
         self.addresses: Sequence[str] = [host.address for host in self.hosts]
         self.namespaces: Sequence[int | None] = [None] * len(self.hosts)
         self.ports: Sequence[int] = [node.hello.port for node in self._nodes]
+        self.bindings: Sequence[Sequence[Binding]] = [node.hello.bindings for node in self._nodes]
         self.facts: Sequence[Mapping[str, object]] = [node.hello.facts for node in self._nodes]
         self.provenance: Mapping[str, object] = {
             "slurm": {
@@ -248,12 +251,12 @@ class NodesStarter:
         """Do nothing: `close` is called explicitly, and the nodes end with the job."""
 
 
-def _host(planned: Host, node: Node) -> Host:
+def _host(planned: Host, node: Node, workers: int) -> Host:
     """Describe a node as a host. Raises DdlbenchError if it has fewer processors than the study's hosts."""
     hello = node.hello
-    if len(hello.cores) < planned.threads:
+    if len(hello.cores) < planned.threads * workers:
         raise DdlbenchError(
             f"node {node.name}: the job may use {len(hello.cores)} of its processors, and the study's hosts have "
-            f"{planned.threads} (vcpus)"
+            f"{planned.threads * workers} (vcpus)"
         )
     return Host(node.name, hello.address, tuple(hello.cores), planned.threads, planned.memory_bytes)

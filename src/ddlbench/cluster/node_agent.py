@@ -9,13 +9,16 @@ connection. When the driver is gone, all that the agent has started is killed.
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
+from ddlbench.cluster.binding import bindings, numa_of_cores, numa_of_device
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.bare import workers_environment
+from ddlbench.launch.gpus import usable
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.roles import port_ranges
 from ddlbench.launch.starter import Process, Starter
@@ -30,6 +33,7 @@ from ddlbench.protocol.agent_messages import (
     AgentHello,
     AgentReply,
     BeginSteps,
+    Binding,
     CloseStarter,
     Done,
     EndSteps,
@@ -103,16 +107,27 @@ class NodeAgent:
         Raises:
             DdlbenchError: no range of ports is free.
         """
+        cores = sorted(os.sched_getaffinity(0))
         return AgentHello(
             index=int(os.environ.get("SLURM_PROCID", "0")),
             node=self.name,
             interface=self.interface.name,
             address=address_of(self.interface),
-            cores=sorted(os.sched_getaffinity(0)),
+            cores=cores,
+            bindings=self._bindings(cores),
             port=free_port(os.environ["SLURM_JOB_ID"]),
             facts=facts.gather(),
             token=token,
         )
+
+    def _bindings(self, cores: Sequence[int]) -> list[Binding]:
+        """Divide the node among its workers, if there are several."""
+        workers = self.job.local_workers
+        if workers == 1:
+            return []
+        gpus = usable(os.environ) if self.job.devices == "gpu" else ()
+        at = [numa_of_device(each.pci_address) for each in gpus]
+        return bindings(cores, [each.uuid for each in gpus], workers, numa_of_cores(), at)
 
     def carry_out(self, message: ToAgent) -> AgentReply:
         """Carry out a message of the driver's.

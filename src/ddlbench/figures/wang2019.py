@@ -1,6 +1,7 @@
 """Wang 2019: the throughput between two nodes, the cost of containers, and scaling to 64 GPUs."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 import plotnine as p9
@@ -19,6 +20,7 @@ NETWORKS = {  # by the bandwidth of their links in config/links.yaml
     96800.0: "InfiniBand EDR",
     10000.0: "10 GbE",
 }
+REAL_NETWORKS = {"infiniband": "InfiniBand", "ethernet": "Ethernet"}  # by fabric, of a cluster
 CLAIMED_EFFICIENCY = {"InfiniBand EDR": 89, "10 GbE": 65}  # percent of linear scaling with 64 GPUs
 CLAIMED_RATIO, CLAIMED_BYTES = 14, 1_000_000  # "while the message size is 1000 Kbytes"
 
@@ -169,8 +171,11 @@ def scaling(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
     Raises:
         ConfigError: as of `rows.points`.
     """
-    rows = points(_from_one_worker(table), figure)
-    names = {name: NETWORKS.get(float(name), name) for name in rows["series"].cat.categories}
+    if set(table["fabric"]) & set(REAL_NETWORKS):  # config/examples/wang2019_cluster.yaml
+        rows, names = points(table, replace(figure, lines="fabric")), REAL_NETWORKS
+    else:
+        rows = points(_from_one_worker(table), figure)
+        names = {name: NETWORKS.get(float(name), name) for name in rows["series"].cat.categories}
     rows = rows.assign(series=rows["series"].cat.rename_categories(names))
     plot = line_chart(rows, figure, legend="network of each GPU's host")
     alone = rows.loc[(rows["workers"] == 1) & rows[figure.y].notna(), figure.y]

@@ -8,7 +8,7 @@ from ddlbench.launch.control_socket import ControlSocket
 from ddlbench.launch.starter import Starter
 from ddlbench.network.hosts import Host
 from ddlbench.network.star import Star
-from ddlbench.protocol.agent_messages import Sampling
+from ddlbench.protocol.agent_messages import Binding, Sampling
 from ddlbench.protocol.messages import Hello
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry, Watched
@@ -21,6 +21,7 @@ class Hosts(Protocol):
         hosts: their cores, memory and addresses.
         addresses: of the hosts, as the members reach them.
         namespaces: network namespaces, by descriptor (None: that of the supervisor, or another machine's).
+        bindings: of each host, what each of its workers has of it; empty: the host's own cores and GPU.
         ports: of each host, the first of those that its members listen at; empty: the usual ones.
         facts: of each host, for the records.
         star: the emulated network, if there is one.
@@ -38,6 +39,9 @@ class Hosts(Protocol):
 
     @property
     def ports(self) -> Sequence[int]: ...
+
+    @property
+    def bindings(self) -> Sequence[Sequence[Binding]]: ...
 
     @property
     def facts(self) -> Sequence[Mapping[str, object]]: ...

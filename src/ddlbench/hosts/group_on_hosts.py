@@ -19,6 +19,7 @@ from ddlbench.launch.starter import Starter
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
+from ddlbench.protocol.agent_messages import Binding
 from ddlbench.protocol.messages import Assignment, GpuShare
 from ddlbench.shares.bursts import burst_percent
 from ddlbench.shares.division import Between, Division
@@ -128,7 +129,7 @@ class GroupOnHosts:
         starter = division.starter(plain, hosts, monotonic() + limit_s)
         launches = [
             Launch(
-                self.hosts.hosts[member.host],
+                self._bound(member),
                 self.hosts.namespaces[member.host],
                 Path(self._job.logs) / f"{_name(member)}.log",
                 member.role,
@@ -164,6 +165,15 @@ class GroupOnHosts:
             return starter, True
         return self._of_group.enter_context(self.hosts.starter(self.runtime)), True
 
+    def _bound(self, member: Member) -> Host:
+        """The host of a member; of several workers on a node each has its own processors."""
+        host, binding = self.hosts.hosts[member.host], self._binding(member)
+        return replace(host, cores=binding.cores) if binding else host
+
+    def _binding(self, member: Member) -> Binding | None:
+        of_host = self.hosts.bindings[member.host] if self.hosts.bindings else ()
+        return of_host[member.index % len(of_host)] if of_host and member.role == WORKER else None
+
     def _variables(self, member: Member) -> dict[str, str]:
         """The environment variables that a member has for itself."""
         return gpu_variables(
@@ -171,6 +181,7 @@ class GroupOnHosts:
             computes_on_gpu=self._job.devices == "gpu" and member.role == WORKER,
             host=self.hosts.hosts[member.host].name,
             fabric=self._job.fabric,
+            bound_to=binding.gpu if (binding := self._binding(member)) else None,
         )
 
 

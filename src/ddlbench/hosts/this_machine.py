@@ -14,7 +14,7 @@ from ddlbench.launch.starters import HostsHere, starter_here
 from ddlbench.network.fabrics import interface_of
 from ddlbench.network.hosts import Host
 from ddlbench.network.star import Star
-from ddlbench.protocol.agent_messages import Sampling
+from ddlbench.protocol.agent_messages import Binding, Sampling
 from ddlbench.protocol.messages import Hello
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry, Watched, sampled
@@ -40,6 +40,7 @@ class LoopbackHosts:
         self.namespaces: Sequence[int | None] = [None] * len(self.hosts)
         self.addresses: Sequence[str] = [_LOOPBACK] * len(self.hosts)
         self.ports: Sequence[int] = ()
+        self.bindings: Sequence[Sequence[Binding]] = ()
         self.facts: Sequence[Mapping[str, object]] = [job.facts] * len(self.hosts)
         self.provenance: Mapping[str, object] = {}
         interface = interface_of(job.fabric, job.interfaces)

@@ -3,7 +3,9 @@
 from ddlbench.protocol.messages import GpuShare
 
 
-def gpu_variables(share: GpuShare | None, *, computes_on_gpu: bool, host: str, fabric: str) -> dict[str, str]:
+def gpu_variables(
+    share: GpuShare | None, *, computes_on_gpu: bool, host: str, fabric: str, bound_to: str | None = None
+) -> dict[str, str]:
     """Choose the variables of one member.
 
     A member that computes on no GPU sees none: PyTorch's RPC would start CUDA wherever it finds a GPU. For NCCL all
@@ -16,6 +18,7 @@ def gpu_variables(share: GpuShare | None, *, computes_on_gpu: bool, host: str, f
         computes_on_gpu: whether the member does.
         host: the name of its host.
         fabric: that connects the hosts.
+        bound_to: the GPU that this one of a node's workers is bound to.
 
     Returns:
         Values by name.
@@ -25,6 +28,8 @@ def gpu_variables(share: GpuShare | None, *, computes_on_gpu: bool, host: str, f
     found = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     if share:
         found["CUDA_VISIBLE_DEVICES"] = share.uuid
+    if bound_to:
+        found["CUDA_VISIBLE_DEVICES"] = bound_to
     if fabric == "emulated":
         found |= {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket"}
     if fabric == "emulated" or (share and share.workers > 1):

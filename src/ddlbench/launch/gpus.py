@@ -44,6 +44,7 @@ class Gpus:
                 uuid,
                 _text(pynvml.nvmlDeviceGetName(handle)),
                 int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+                _text(pynvml.nvmlDeviceGetPciInfo(handle).busId),
             )
             for index, (uuid, handle) in enumerate(self._handles.items())
         ]

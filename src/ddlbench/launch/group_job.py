@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from ddlbench.environments.materials import BARE
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.container_starter import Contained
-from ddlbench.launch.roles import Member
+from ddlbench.launch.roles import WORKER, Member
 from ddlbench.network.hosts import Placement
 from ddlbench.protocol.timeouts import Timeouts
 
@@ -61,6 +61,11 @@ class GroupJob:
     logs: str
     facts: Mapping[str, object] = field(default_factory=dict)
     framework_timeout_s: float | None = None
+
+    @property
+    def local_workers(self) -> int:
+        """How many workers are on each host of workers."""
+        return min(self.workers_per_host, sum(member.role == WORKER for member in self.members))
 
     @property
     def contained(self) -> Contained:

@@ -50,7 +50,8 @@ def requested(plan: Plan, run: Run) -> dict[str, Any]:
         others.
     """
     point = run.points[0]
-    gres = {"gres": "gpu:1", "tasks_per_gpu": 0} if point.devices == "gpu" else {}
+    gpus = min(point.workers_per_host, point.workers)
+    gres = {"gres": f"gpu:{gpus}", "tasks_per_gpu": 0} if point.devices == "gpu" else {}
     several = {"mpi": "srun"} if point.hosts > 1 else {}  # a job on one node runs as a step of srun anyway
     return {
         **several,

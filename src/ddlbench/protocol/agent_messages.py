@@ -127,6 +127,14 @@ class SamplingCosts:
 # ---------------------------------------------------------------------------------------------- to and from node agents
 
 
+@dataclass(frozen=True)
+class Binding:
+    """What one of a node's workers has of it: processors, and a GPU's name for CUDA_VISIBLE_DEVICES."""
+
+    cores: tuple[int, ...]
+    gpu: str | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentHello:
     """A node agent's first message: what its node is.
@@ -140,6 +148,7 @@ class AgentHello:
         port: the first of those that its members listen at.
         facts: of the node, for the records.
         token: of the control socket.
+        bindings: of the node's workers, if there are several.
     """
 
     index: int
@@ -150,6 +159,7 @@ class AgentHello:
     port: int
     facts: Mapping[str, object]
     token: str | None = None
+    bindings: Sequence[Binding] = ()
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,9 @@ def check_placements(plan: Plan, run_ids: Iterable[str]) -> None:
         run = plan.run(run_id)
         try:
             here = placement(plan, run)
-            for link in links(plan, run):
+            for link in (
+                () if here.is_least else links(plan, run)
+            ):  # its queues fit at the dilation that is chosen
                 check_queues(
                     link,
                     hosts=run.points[0].places,

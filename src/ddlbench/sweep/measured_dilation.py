@@ -23,6 +23,7 @@ from ddlbench.telemetry.waiting import Waiting
 
 LEAST = 10.0  # a thread that wakes may find its core taken for a tick (4 ms), which is to be little of a step
 _MARGIN = 1.2  # a byte costs more in one step than in another
+_TRIES = 5  # a busy machine may disturb what is measured, never improve it
 _SHARE_OF_STEP = 0.1  # in which the bytes pass while their cost is measured
 
 
@@ -74,7 +75,7 @@ def _forwardable(star: Star, points: Sequence[Point]) -> float:
     links = [link for point in points if (link := link_of(point))]
     of_all_hosts = [Counter(star.links(link)) for link in links]
     most_mbit = max(each.bandwidth_mbit * hosts for found in of_all_hosts for each, hosts in found.items())
-    return most_mbit / forwarded_mbit(star, LONGEST_TRAIN)
+    return most_mbit / max(forwarded_mbit(star, LONGEST_TRAIN) for _ in range(_TRIES))
 
 
 def dilated(job: SessionJob, group: GroupOnHosts) -> SessionJob:

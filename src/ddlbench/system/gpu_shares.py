@@ -15,12 +15,14 @@ class Gpu:
 
     Attributes:
         index: from 0, in the order of the PCI bus, as NVML and CUDA's PCI_BUS_ID number GPUs.
+        pci_address: on that bus, `00000000:3B:00.0`; empty: not known.
     """
 
     index: int
     uuid: str
     name: str
     memory_bytes: int
+    pci_address: str = ""
 
 
 def share_out(gpus: Sequence[Gpu], workers: int) -> tuple[GpuShare, ...]:
