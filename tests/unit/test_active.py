@@ -11,9 +11,9 @@ from ddlbench.plan.settings import Recommend
 from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.choice import Goal
 from ddlbench.prediction.imported import write_imported
-from ddlbench.recommender.active import advise
-from ddlbench.recommender.measuring import measure_for_choice
-from ddlbench.recommender.options import cell_of, options_of
+from ddlbench.recommender.active.advice import advise
+from ddlbench.recommender.active.measuring import measure_for_choice
+from ddlbench.recommender.active.options import cell_of, options_of
 from tests.support.repository import REPOSITORY
 
 OPTIONS = [cell(batch_size=512, latency_ms=5.0, workers=workers) for workers in (1, 2, 3, 4, 6)]

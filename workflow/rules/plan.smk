@@ -26,7 +26,7 @@ from ddlbench.containers.base_image import PACKAGES
 from ddlbench.environments.failed_environments import could_not_be_made, failures
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.containers.image_files import has_vanished
-from ddlbench.recommender.options import options_of
+from ddlbench.recommender.active.options import options_of
 from ddlbench.runs.file_locks import hold
 from ddlbench.runs.invocation import announce, stamp
 from ddlbench.runs.owner import check_owner, claim, owner

@@ -8,8 +8,8 @@ from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import exit_on_error
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.plan import load
-from ddlbench.recommender.measuring import measure_for_choice, write_answer
-from ddlbench.recommender.options import options_of
+from ddlbench.recommender.active.measuring import measure_for_choice, write_answer
+from ddlbench.recommender.active.options import options_of
 from ddlbench.runs.mending import require_sound
 from ddlbench.runs.one_point import measure_point
 

@@ -93,7 +93,7 @@ PURPOSES = {
     "telemetry_table": Purpose(("ddlbench.telemetry.table",)),
     "figures": Purpose(("ddlbench.figures",)),
     "claims": Purpose(("ddlbench.claims.report",)),
-    "recommend": Purpose(("ddlbench.recommender.measuring",)),
+    "recommend": Purpose(("ddlbench.recommender.active.measuring",)),
     "page": Purpose(
         ("ddlbench.recommender.screenshot", "ddlbench.recommender.app", "ddlbench.recommender.learner")
     ),

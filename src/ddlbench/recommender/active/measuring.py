@@ -15,8 +15,8 @@ from ddlbench.plan.settings import Recommend
 from ddlbench.prediction.answer import Answer, as_json, in_words
 from ddlbench.prediction.choice import Goal
 from ddlbench.prediction.measured import from_files
-from ddlbench.recommender.active import Advice, advise
-from ddlbench.recommender.options import cell_of
+from ddlbench.recommender.active.advice import Advice, advise
+from ddlbench.recommender.active.options import cell_of
 
 GOAL = Goal()  # the shortest step
 Measure = Callable[[Point], Path]
