@@ -15,7 +15,7 @@ with exit_on_error(snakemake.log[0]):
     write_sidecar(
         picture,
         made_by=snakemake.rule,
-        inputs={"table": [snakemake.input.table], "page": list(snakemake.input.page)},
+        inputs={"imported": [snakemake.input.table], "page": list(snakemake.input.page)},
         code=code_for("page"),
         started=started,
     )
