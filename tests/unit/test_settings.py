@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
@@ -17,7 +18,9 @@ BY_NAME = {"cluster.studies", "cluster.figures", "grids"}  # blocks whose keys a
 
 
 def keys_of(kind: Any, path: str = "") -> set[str]:
-    """All keys of a class, as `measure.seed`."""
+    """All keys of a class, as `measure.seed`; of one that may be left out too."""
+    if isinstance(kind, UnionType):
+        return set().union(*(keys_of(each, path) for each in get_args(kind)))
     if get_origin(kind) is not None or not is_dataclass(kind):
         return set()
     hints = get_type_hints(kind)
