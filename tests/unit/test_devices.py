@@ -153,7 +153,7 @@ def test_what_is_not_replayed_is_refused_with_the_reason_and_what_is_possible(tm
     text = refused(tmp_path, strategy="ring_allreduce_powersgd")
     assert "the compute of torch with ring_allreduce_powersgd cannot be replayed: PowerSGD computes" in text
     assert (
-        "torch with ring_allreduce, hierarchical_allreduce, ring_allreduce_fp16, parameter_server_sync"
+        "torch with ring_allreduce, ring_allreduce_fp16, hierarchical_allreduce, parameter_server_sync"
         in text
     )
     assert "mxnet with parameter_server_sync" in text
