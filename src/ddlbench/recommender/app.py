@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from ddlbench import __version__
 from ddlbench.prediction.answer import as_json, in_words
 from ddlbench.prediction.estimate import estimate
-from ddlbench.recommender import replies
+from ddlbench.recommender import links, replies
 from ddlbench.recommender.inquiry import options_for, recommended, understood
 from ddlbench.recommender.library import Library
 from ddlbench.recommender.middleware.answers import Answers
@@ -64,6 +64,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
         responses=REFUSALS,
+        generate_unique_id_function=lambda route: route.name,
     )
     add_refusals(app)
 
@@ -98,8 +99,10 @@ def api(serving: Serving, library: Library) -> FastAPI:
 
     @app.post(
         "/import",
+        name="import",
         response_model=replies.Imported,
         status_code=201,
+        responses=links.OF_IMPORT,
         openapi_extra={
             "requestBody": {
                 "required": True,
@@ -130,7 +133,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
         content = {"name": query.name, "rows": len(found.measured), "per": found.per, "left_out": left_out}
         return as_response(content, status=201)
 
-    @app.get("/measurements", response_model=replies.Measurements)
+    @app.get("/measurements", response_model=replies.Measurements, responses=links.OF_MEASUREMENTS)
     async def measurements(query: Annotated[Filter, Query()]) -> Response:
         """Measured cells of all tables."""
         filters = query.model_dump(exclude={"table", "limit", "offset"}, exclude_none=True)

@@ -23,7 +23,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         408: "The body did not arrive in time.",
         409: "Nothing was measured, too little, or the name is taken.",
         413: "The body is too large.",
-        415: "The body is compressed.",
+        415: "The body is compressed, or of another kind.",
         421: "The host is not the one that is served.",
         422: "The field that is wrong, and why.",
         429: "Too many requests.",
@@ -70,6 +70,8 @@ def add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> Response:
+        if error.status_code == 400:  # of FastAPI alone, about a body that is no text, or too deep
+            return _refused(422, [replies.problem("body", "this is no JSON in UTF-8, or too deep")])
         return _refused(error.status_code, [replies.problem(None, str(error.detail))], error.headers)
 
     @app.exception_handler(DdlbenchError)

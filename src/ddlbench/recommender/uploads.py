@@ -10,6 +10,7 @@ from ddlbench.prediction.foreign import ALIASES, Imported, import_table
 from ddlbench.prediction.foreign_files import read_foreign
 from ddlbench.prediction.imported import as_csv
 from ddlbench.prediction.question import Unanswerable
+from ddlbench.recommender.sources import HERE
 
 MOST_TABLES = 200
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}"
@@ -72,6 +73,8 @@ def take_over(upload: Upload, file: Path, folder: Path) -> Imported:
         Unanswerable: a column is named wrong.
         DdlbenchError: the file is no table; says why.
     """
+    if upload.name == HERE:
+        raise TakenName(f"{HERE!r} is what was measured here: choose another name")
     output = folder / f"{upload.name}.csv"
     if output.exists():
         raise TakenName(f"there is a table {upload.name!r} already: choose another name, or delete {output}")
