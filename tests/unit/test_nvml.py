@@ -24,6 +24,11 @@ def two_gpus(monkeypatch):
         pynvml, "nvmlDeviceGetName", lambda handle: b"NVIDIA A100"
     )  # as its older versions did
     monkeypatch.setattr(
+        pynvml,
+        "nvmlDeviceGetPciInfo",
+        lambda handle: SimpleNamespace(busId=f"00000000:{handle}B:00.0".encode()),
+    )
+    monkeypatch.setattr(
         pynvml, "nvmlDeviceGetUtilizationRates", lambda handle: SimpleNamespace(gpu=50 + handle, memory=9)
     )
     monkeypatch.setattr(
@@ -56,8 +61,18 @@ def test_a_gpu_that_does_not_say_how_busy_it_is_is_not_said_to_be_idle(two_gpus,
     assert all(math.isnan(load.percent) for load in Gpus().read().values())
 
 
+def test_a_gpu_that_does_not_say_where_it_is_has_no_address(two_gpus, monkeypatch):
+    def fail(handle):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPciInfo", fail)
+    assert [gpu.pci_address for gpu in Gpus().all()] == ["", ""]
+
+
 def test_those_may_be_used_that_the_caller_does_not_hide(two_gpus):
-    zero, one = (Gpu(index, f"GPU-{index}", "NVIDIA A100", 2**34) for index in range(2))
+    zero, one = (
+        Gpu(index, f"GPU-{index}", "NVIDIA A100", 2**34, f"00000000:{index}B:00.0") for index in range(2)
+    )
     assert usable({}) == (zero, one)
     assert usable({"CUDA_VISIBLE_DEVICES": "1"}) == (one,)
     assert usable({"CUDA_VISIBLE_DEVICES": ""}) == ()

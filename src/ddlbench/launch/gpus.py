@@ -44,7 +44,7 @@ class Gpus:
                 uuid,
                 _text(pynvml.nvmlDeviceGetName(handle)),
                 int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-                _text(pynvml.nvmlDeviceGetPciInfo(handle).busId),
+                _pci_address(handle),
             )
             for index, (uuid, handle) in enumerate(self._handles.items())
         ]
@@ -80,6 +80,13 @@ def _percent(handle: Any) -> float:
         return float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
     except pynvml.NVMLError:
         return math.nan
+
+
+def _pci_address(handle: Any) -> str:
+    try:
+        return _text(pynvml.nvmlDeviceGetPciInfo(handle).busId)
+    except pynvml.NVMLError:  # as in some virtual machines
+        return ""
 
 
 def _text(answer: str | bytes) -> str:
