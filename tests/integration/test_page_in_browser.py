@@ -7,8 +7,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
+from ddlbench.cli.main import main
 from tests.support.recommender_server import ANWAR, served
-from tests.support.repository import REPOSITORY
+from tests.support.repository import REPOSITORY, copy_of_the_repository, snakemake
 
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -161,3 +162,12 @@ def test_the_page_asks_for_the_token_that_the_server_wants(opened, tmp_path):
         page.get_by_role("button", name="Recommend").click()
         expect(page.get_by_role("alert")).to_contain_text("make run")
         assert token not in page.url
+
+
+def test_a_picture_of_the_page_can_be_verified_until_it_is_changed(browser, tmp_path):
+    checkout = copy_of_the_repository(tmp_path / "ddlbench")
+    assert snakemake(checkout, "--cores", "1", "anwar2021_fig16").returncode == 0
+    picture = checkout / "results/figures/anwar2021_fig16.png"
+    assert main(["verify", str(picture)]) == 0
+    picture.write_bytes(picture.read_bytes() + b"\0")
+    assert main(["verify", str(picture)]) == 1

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -149,6 +150,20 @@ def test_jobs_of_slurm_have_the_processors_of_their_nodes_however_few_this_machi
 def test_a_dry_run_changes_nothing_that_was_measured(checkout):
     assert not (checkout / "results/store").exists()
     assert not (checkout / "results/figures").exists()
+
+
+def test_only_pictures_of_the_page_need_chromium(checkout, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "git", "sh"):
+        programs.joinpath(name).symlink_to(str(shutil.which(name)))
+    without = environment(checkout) | {"PATH": str(programs)}
+    others = snakemake(checkout, "all_figures", "--dry-run", "--quiet", env=without)
+    assert others.returncode == 0, others.stderr
+    assert "hromium" not in others.stdout + others.stderr
+    answer = snakemake(checkout, "anwar2021_fig16", "--cores", "1", env=without)
+    assert answer.returncode == 2
+    assert "apt-get install chromium" in answer.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
