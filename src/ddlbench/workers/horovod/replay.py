@@ -1,10 +1,11 @@
 """What Horovod's workers share whose compute is replayed, with any framework: how they meet, and meet again."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
 
-from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Prepared, Shape
+from ddlbench.protocol.messages import Assignment, Connect, Connected, ModelShape, Prepare, Prepared, Shape
 from ddlbench.workers.common.replay.worker import ReplayWorker, SomeModel
 from ddlbench.workers.horovod.group import meeting
 
@@ -46,18 +47,22 @@ class HorovodWorker(ReplayWorker[SomeModel]):
             That it is done.
         """
         self.point = None
-        for each in command.models:
-            if (key := (each.model, each.image_shape)) not in self.models:
-                self.models[key] = self.model(*key)
-        self.meet()
+        self.meet(command.models)
         return Connected()
 
-    def meet(self) -> None:
-        """Initialise Horovod with new connections, and take first steps of all models, which take no time."""
+    def meet(self, wanted: Sequence[ModelShape] = ()) -> None:
+        """Initialise Horovod with new connections, and take first steps of all models, which take no time.
+
+        Args:
+            wanted: models that there must be; Horovod's optimizers can be made only now.
+        """
         if self.hvd.is_initialized():
             self.hvd.shutdown()
         with meeting(self.assignment, self.meetings):  # until all ranks have taken a step
             self.hvd.init()
+            for each in wanted:
+                if (key := (each.model, each.image_shape)) not in self.models:
+                    self.models[key] = self.model(*key)
             for model in self.models.values():
                 model.compute.take(self.assignment, None)
                 for _ in range(_FIRST_STEPS):
