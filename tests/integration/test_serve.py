@@ -129,6 +129,25 @@ def test_a_table_with_a_mistake_is_refused_by_line_and_nothing_of_it_is_there(se
     assert server.get("measurements", params={"table": "wrong"}).json()["total"] == 0
 
 
+@pytest.mark.parametrize(
+    ("asked", "total", "shown"),
+    [
+        ({}, 12, 12),
+        ({"limit": 2, "offset": 11}, 12, 1),
+        ({"offset": 100}, 12, 0),
+        ({"workers": 4}, 4, 4),
+        ({"workers": 4, "limit": 1}, 4, 1),
+        ({"strategy": "' or 1 = 1 --"}, 0, 0),
+    ],
+)
+def test_measurements_are_shown_by_pages(server, asked, total, shown):
+    found = server.get("measurements", params=TABLE | asked).json()
+    assert (found["total"], len(found["measurements"])) == (total, shown)
+    assert {(each["table"], each["workers"]) for each in found["measurements"]} <= {
+        ("anwar", workers) for workers in ([asked["workers"]] if "workers" in asked else [1, 2, 3, 4])
+    }
+
+
 def test_rows_with_mistakes_are_left_out_where_that_is_asked_for(server):
     text, _ = IMPORTS["accuracy of 2.1"]
     answer = server.import_table("mostly", text, leave_out_bad_rows=True).json()

@@ -136,9 +136,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
     @app.get("/measurements", response_model=replies.Measurements, responses=links.OF_MEASUREMENTS)
     async def measurements(query: Annotated[Filter, Query()]) -> Response:
         """Measured cells of all tables."""
-        filters = query.model_dump(exclude={"table", "limit", "offset"}, exclude_none=True)
-        if query.table is not None:
-            filters["table_name"] = query.table
+        filters = {"table_name": query.table, **query.model_dump(exclude={"table", "limit", "offset"})}
         total, rows = await asyncio.to_thread(library.database.page, filters, query.limit, query.offset)
         return as_response({"total": total, "measurements": rows})
 

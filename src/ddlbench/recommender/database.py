@@ -4,7 +4,7 @@ It is made from the tables, which stay the only truth: measuring never waits for
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from ddlbench.prediction.measured import Knowledge, from_files
 from ddlbench.recommender.sources import Source
 
 BUSY_S = 30  # another process writes no longer than this
+FILTERS = ("table_name", "model", "framework", "strategy", "workers")
 NAMES = ("model", "framework", "strategy", "devices", "runtime", "image_shape")
 _COLUMNS = (*CELL, *MEASURED)
 _SCHEMA = f"""
@@ -26,6 +27,20 @@ create table if not exists source (
 );
 create table if not exists measurement (table_name text, {", ".join(_COLUMNS)});
 create index if not exists by_table on measurement (table_name);
+"""
+_PAGE = """
+with found as (
+    select rowid as id, * from measurement
+    where time_ms is not null
+    and (:table_name is null or table_name = :table_name)
+    and (:model is null or model = :model)
+    and (:framework is null or framework = :framework)
+    and (:strategy is null or strategy = :strategy)
+    and (:workers is null or workers = :workers)
+)
+select total.count, page.* from (select count(*) as count from found) as total
+left join (select * from found order by id limit :limit offset :offset) as page on true
+order by page.id
 """
 
 
@@ -116,9 +131,9 @@ class Database:
             connection.execute("begin")
             source = connection.execute("select version, per from source where name = ?", [name]).fetchone()
             rows = connection.execute(
-                f"select {', '.join(_COLUMNS)} from measurement where table_name = ? order by rowid", [name]
+                "select * from measurement where table_name = ? order by rowid", [name]
             ).fetchall()
-        measured = [_measured(row) for row in rows]
+        measured = [_measured(row) for _, *row in rows]
         fits = [each for each in measured if each.time_ms is not None]
         unfit = [each.cell for each in measured if each.time_ms is None]
         version, per = source or ("", "step")
@@ -128,28 +143,24 @@ class Database:
         """Read some measurements.
 
         Args:
-            filters: values of columns, or of `table_name`.
+            filters: values of columns in FILTERS.
             limit: the most rows to return.
             offset: rows to leave out before these.
 
         Returns:
             How many match, and the rows as JSON data.
         """
-        if unknown := filters.keys() - {*_COLUMNS, "table_name"}:
-            raise ValueError(f"no columns: {', '.join(sorted(unknown))}")
-        where = " and ".join(["time_ms is not null", *(f"{name} = ?" for name in filters)])
-        values = list(filters.values())
+        if unknown := filters.keys() - set(FILTERS):
+            raise ValueError(f"no filters: {', '.join(sorted(unknown))}")
+        asked = {**dict.fromkeys(FILTERS), **filters, "limit": limit, "offset": offset}
         with closing(self._connect()) as connection:
-            connection.execute("begin")
-            (total,) = connection.execute(
-                f"select count(*) from measurement where {where}", values
-            ).fetchone()
-            rows = connection.execute(
-                f"select table_name, {', '.join(_COLUMNS)} from measurement where {where}"
-                " order by rowid limit ? offset ?",
-                [*values, limit, offset],
-            ).fetchall()
-        return total, [{"table": row[0], **dict(zip(_COLUMNS, row[1:], strict=True))} for row in rows]
+            rows = connection.execute(_PAGE, asked).fetchall()
+        # A page without rows is one line that has the total alone.
+        return rows[0][0], [
+            {"table": table, **dict(zip(_COLUMNS, values, strict=True))}
+            for _, rowid, table, *values in rows
+            if rowid is not None
+        ]
 
     def names(self, source: str) -> dict[str, list[str]]:
         """List the names that a source's measurements have.
@@ -161,17 +172,13 @@ class Database:
             Column -> its different values.
         """
         with closing(self._connect()) as connection:
-            return {
-                name: [
-                    row[0]
-                    for row in connection.execute(
-                        f"select distinct {name} from measurement"
-                        f" where table_name = ? and time_ms is not null and {name} != '' order by 1",
-                        [source],
-                    )
-                ]
-                for name in NAMES
-            }
+            rows = connection.execute(
+                "select distinct model, framework, strategy, devices, runtime, image_shape from measurement"
+                " where table_name = ? and time_ms is not null",
+                [source],
+            ).fetchall()
+        columns = zip(*rows, strict=True) if rows else [()] * len(NAMES)
+        return {name: sorted({*column} - {"", None}) for name, column in zip(NAMES, columns, strict=True)}
 
     def _signatures(self) -> dict[str, str]:
         with closing(self._connect()) as connection:
@@ -223,8 +230,10 @@ def _insert(
             problem,
         ],
     )
+    places = ", ".join("?" * (1 + len(_COLUMNS)))
     connection.executemany(
-        f"insert into measurement values (?{', ?' * len(_COLUMNS)})", [[source.name, *row] for row in rows]
+        f"insert into measurement values ({places})",  # nosec B608: question marks alone
+        [[source.name, *row] for row in rows],
     )
 
 
@@ -232,6 +241,6 @@ def _row(measured: Measured) -> list[Any]:
     return [*asdict(measured.cell).values(), *(getattr(measured, name) for name in MEASURED)]
 
 
-def _measured(row: tuple[Any, ...]) -> Measured:
+def _measured(row: Sequence[Any]) -> Measured:
     cell = Cell(*row[: len(CELL)])
     return Measured(cell, *row[len(CELL) :])
