@@ -24,6 +24,7 @@ ORDER = (
         "emulate",
         "prediction",
         "active",
+        "api",
     ),
 )
 BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import groups, probe, report, share, sweep
+from benchmarks import api, groups, probe, report, share, sweep
 from ddlbench.probes.ping_pong import sizes
 
 
@@ -122,6 +122,17 @@ def test_the_size_that_is_farthest_from_its_peer_is_named() -> None:
         "1.2 (1.1 to 1.25) at 2 bytes, the worst; 1 sizes outside (2 by our medians)"
     )
     assert not row["met"]
+
+
+def test_the_api_is_judged_by_the_median_of_its_turns_against_the_constant_of_the_same_turn() -> None:
+    def turn(rate: float, constant: float, p99_ms: float) -> dict[str, Any]:
+        return {"known": {"rate": rate, "p99_ms": p99_ms}, "constant": {"rate": constant, "p99_ms": 1.0}}
+
+    turns = [turn(3000, 4000, 20), turn(700, 1000, 90), turn(100, 1000, 29)]
+    latency, throughput = api.rows_of("known", turns, clients=100)
+    assert (latency["measured"], latency["met"]) == ("29 ms (20 to 90)", True)
+    assert throughput["measured"].startswith("0.7 (0.1 to 0.75)")
+    assert throughput["met"]
 
 
 def test_a_missed_number_is_called_missed() -> None:
