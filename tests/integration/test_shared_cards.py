@@ -7,7 +7,7 @@ import pytest
 
 from ddlbench.datasets import prepare
 from ddlbench.workers.common.memory import parameter_bytes
-from tests.integration.test_replay import SMALL, WIRE, step
+from tests.integration.test_replay import MODEL, SMALL, WIRE, step
 from tests.support.sandboxes import run_inside
 
 
@@ -19,7 +19,7 @@ def through(tmp_path, torch_environment) -> Callable[..., Any]:
         "bytes_through_cards",
         python=torch_environment["python"],
         strategy=strategy,
-        point=step("resnet18"),
+        point=step(),
         workers=4,
         workers_per_host=2,
         framework=framework,
@@ -38,7 +38,7 @@ def through(tmp_path, torch_environment) -> Callable[..., Any]:
 def test_an_all_reduce_of_two_levels_moves_the_model_once_through_each_card(
     through, strategy, of_card, of_worker
 ):
-    model = parameter_bytes("resnet18", SMALL)
+    model = parameter_bytes(MODEL, SMALL)
     found = through(strategy)
     for sent in found["cards"]:
         assert of_card * model < sent < WIRE * of_card * model
