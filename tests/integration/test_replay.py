@@ -13,7 +13,10 @@ from ddlbench.system.package import package_root
 from ddlbench.workers.common.memory import parameter_bytes
 from tests.support.sandboxes import run_inside
 
-WIRE = 1.06  # for a byte of data: 4.6 % of a frame of 1,514 bytes are headers, and frameworks say a little themselves
+LEAST, MOST = 0.99, 1.05  # for a byte of gradients: the last may be on their way; Horovod talks as long as a step lasts
+    0.99,
+    1.02,
+)  # for a byte of gradients: the last may be on their way; frameworks say a little themselves
 SMALL = (28, 28, 1)
 MODEL = "cnn"
 REPLAYED = [
@@ -63,7 +66,7 @@ def test_a_replayed_ring_moves_two_n_minus_one_over_n_of_the_model(run, framewor
     found = run("bytes_of_a_step", framework, strategy=strategy, point=step(), workers=workers, steps=4)
     expected = 2 * (workers - 1) / workers * share * parameter_bytes(MODEL, SMALL)
     for sent in found["sent"]:
-        assert expected < sent < WIRE * expected
+        assert LEAST * expected < sent < MOST * expected
 
 
 @pytest.mark.parametrize(("framework", "strategy"), SERVED)
@@ -87,7 +90,7 @@ def test_replayed_workers_send_all_gradients_to_their_server_and_take_all_parame
     for moved in found.values():
         *of_workers, of_server = moved
         for each in (*of_workers, of_server / workers):
-            assert model < each < WIRE * model
+            assert LEAST * model < each < MOST * model
 
 
 @pytest.mark.parametrize(("framework", "strategy"), REPLAYED)

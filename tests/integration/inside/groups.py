@@ -32,7 +32,7 @@ from ddlbench.protocol.messages import (
 )
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.gpu_shares import share_out
-from inside.star import carried
+from inside.star import carried, payloads
 
 DIGITS = [28, 28, 1]
 POINT = {"dataset": "digits", "image_shape": DIGITS, "learning_rate": 0.05, "momentum": 0.9}
@@ -156,7 +156,7 @@ def bytes_of_a_step(
     steps: int = 10,
     replayed: bool = False,
 ) -> dict[str, list[float]]:
-    """What each host sends and receives in a step, on links that lose nothing; servers have a host of their own."""
+    """What each host sends and receives in a step, in bytes of TCP's data; servers have a host of their own."""
     job = _job(python, framework, strategy, workers, servers=servers, replayed=replayed)
     with launched(replace(job, datasets=datasets)) as on_hosts:
         group, star = on_hosts.group, on_hosts.hosts.star
@@ -166,9 +166,9 @@ def bytes_of_a_step(
         group.prepare(_point(point), point["seed"])
         found = []
         for trained in (3, 3 + steps):  # the difference is of steps alone, not of what surrounds them
-            before = carried(star)
+            before = payloads(star)
             group.train(trained, from_fresh=True)
-            found.append([after - each for each, after in zip(before, carried(star), strict=True)])
+            found.append([after - each for each, after in zip(before, payloads(star), strict=True)])
     of_steps = [(more - less) / steps for less, more in zip(*found, strict=True)]
     return {"sent": of_steps[::2], "received": of_steps[1::2]}
 

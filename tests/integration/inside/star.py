@@ -13,6 +13,7 @@ from ddlbench.network import shaping
 from ddlbench.network.link import Link
 from ddlbench.network.star import Star
 from ddlbench.system.namespaces import entered
+from ddlbench.telemetry.counters import Counters, parse
 
 ADDRESSES = ["10.66.0.1", "10.66.0.2"]
 BACKENDS = {"tbf+netem": shaping.Netem, "tbf+nfqueue": shaping.DelayedVerdicts}
@@ -87,4 +88,15 @@ def carried(star: Star) -> list[int]:
             (port,) = router.get_links(ifname=f"p{number}")
             counted = port.get_attr("IFLA_STATS64")
             found += [counted["rx_bytes"], counted["tx_bytes"]]
+    return found
+
+
+def payloads(star: Star) -> list[int]:
+    """Bytes of data in the TCP segments that each host has sent and received, in turn: without headers and ACKs."""
+    found: list[int] = []
+    for namespace in star.namespaces:
+        counters = Counters(namespace)
+        counted = parse(counters.read())
+        counters.close()
+        found += [counted.sent_payload_bytes, counted.received_payload_bytes]
     return found

@@ -37,7 +37,7 @@ from ddlbench.workers.common.replay.worker import ReplayWorker
 from ddlbench.workers.common.service import work
 from ddlbench.workers.torch.gpu import versions
 from ddlbench.workers.torch.parameter_server import SERVER, join
-from ddlbench.workers.torch.replayed_network import ends_of, untouched
+from ddlbench.workers.torch.replayed_network import ends_of
 from ddlbench.workers.torch.server import Server, await_training, echo, push
 
 _WIDENING = 4  # round trips of all parameters
@@ -54,7 +54,7 @@ class Model:
 
     def __init__(self, assignment: Assignment, name: str, shape: Shape) -> None:
         self.assignment = assignment
-        self.gradients = list(untouched([*parameter_shapes(name, shape)]))
+        self.gradients = zeros(name, shape)
         self.parameters: list[torch.Tensor] = []
         self.compute = ReplayedCompute(len(self.gradients))
         self.parameter_count = sum(each.numel() for each in self.gradients)
@@ -94,6 +94,21 @@ class Model:
             RuntimeError: an update is missing.
         """
         check_parameters(self.assignment, self.steps, map(ends_of, self.parameters))
+
+
+def zeros(name: str, shape: Shape) -> list[torch.Tensor]:
+    """Make arrays as large as a model's parameters.
+
+    Each has its own memory: of a view, RPC sends all that lies in the same memory, if that is less than twice as much.
+
+    Args:
+        name: of a model in `architectures`.
+        shape: of an image, (height, width, channels).
+
+    Returns:
+        The arrays, in the order of the parameters.
+    """
+    return [torch.zeros(each) for each in parameter_shapes(name, shape)]
 
 
 class Worker(ReplayWorker[Model]):
@@ -151,8 +166,7 @@ class ReplayServer(Server):
 
     def take_point(self) -> None:
         """Make the parameters and the optimizer of the point."""
-        shapes = [*parameter_shapes(*self.point.key)]
-        self.parameters = [torch.nn.Parameter(each) for each in untouched(shapes)]
+        self.parameters = [torch.nn.Parameter(each) for each in zeros(*self.point.key)]
         size = sum(each.nbytes for each in self.parameters)
         refuse(size * (1 + self.workers), "parameters and gradients are")
         self.optimizer = torch.optim.SGD(self.parameters, lr=1.0)
