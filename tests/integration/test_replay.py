@@ -13,10 +13,8 @@ from ddlbench.system.package import package_root
 from ddlbench.workers.common.memory import parameter_bytes
 from tests.support.sandboxes import run_inside
 
-LEAST, MOST = 0.99, 1.05  # for a byte of gradients: the last may be on their way; Horovod talks as long as a step lasts
-    0.99,
-    1.02,
-)  # for a byte of gradients: the last may be on their way; frameworks say a little themselves
+# For a byte of gradients: the last may be on their way, and Horovod talks as long as a step lasts.
+LEAST, MOST = 0.99, 1.05
 SMALL = (28, 28, 1)
 MODEL = "cnn"
 REPLAYED = [

@@ -10,7 +10,7 @@ from ddlbench.workers.common.memory import parameter_bytes
 from tests.integration.test_replay import MODEL, SMALL, step
 from tests.support.sandboxes import run_inside
 
-WIRE = 1.1  # bytes of frames with their acknowledgements, for a byte of data: a header is 4.6 % of a full frame
+WIRE = 1.1  # for a byte of data: a header is 4.6 % of a full frame, and there are acknowledgements
 
 
 @pytest.fixture
