@@ -88,6 +88,8 @@ def was_measured(measured: Sequence[Measured], cell: Cell) -> bool:
 
 
 def _same(one: Cell, other: Cell) -> bool:
+    if (one.workers, one.batch_size) != (other.workers, other.batch_size):
+        return False  # at once, as every cell that was measured is asked about
     return _compared(one) == _compared(other)
 
 

@@ -3,6 +3,7 @@
 import os
 import stat
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -69,6 +70,7 @@ def from_variable() -> Serving:
     return TypeAdapter(Serving).validate_json(os.environ[VARIABLE])
 
 
+@lru_cache(maxsize=32)  # each request asks
 def is_loopback(host: str) -> bool:
     """Tell whether an address is this machine's own.
 
