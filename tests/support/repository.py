@@ -27,7 +27,7 @@ def copy_of_the_repository(root: Path) -> Path:
 
 
 def snakemake(
-    folder: Path, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 800
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 2400
 ) -> "subprocess.CompletedProcess[str]":
     """Snakemake in `folder`, with that folder's own package, to its end."""
     return forked(folder, list(arguments), env or environment(folder), timeout)
