@@ -17,6 +17,7 @@ from ddlbench.prediction.choice import Goal, choose
 from ddlbench.prediction.predictor import learn
 from ddlbench.prediction.prices import Price, read_prices
 from ddlbench.prediction.question import choices
+from tests.support.recommender_server import ANWAR
 from tests.support.repository import REPOSITORY
 
 MACHINE = Price("ours", 3600.0, 1.0, "EUR", 1.0, 8.0, "here", "us", "2026-06-17")  # a second costs 1
@@ -122,24 +123,6 @@ def test_a_question_is_completed_by_what_was_measured():
         choices(others, {"batch_size": 128.0})
     with pytest.raises(DdlbenchError, match="did you mean 'conv1'"):
         choices(others, {"batch_size": 128.0, "model": "conv11"})
-
-
-# anwar2021's printed rows (table 4), and three of its published table (github.com/iamhassaan/Thesis_API), of which its
-# text says that three machines are 4.2 % ahead of four and 31 % ahead of two.
-ANWAR = """workers,batch_size,latency_ms,time_per_epoch
-4,64000,0,419
-4,32000,0,220
-4,6400,0,57
-3,64000,0,503
-3,32000,0,265
-2,6400,20,90
-2,2560,20,41
-1,6400,0,96
-1,2560,0,39
-3,64000,20,524
-4,64000,20,547
-2,64000,20,761
-"""
 
 
 @pytest.fixture(scope="module")
