@@ -167,10 +167,10 @@ def test_a_damaged_data_set_is_named_set_aside_and_made_again(prepared, drawn_co
         assert pipeline.measurements() == before
 
 
-def test_a_full_disk_is_told_clearly_and_leaves_a_whole_store(sweep):
-    # A store of 24 KiB, on a file system that only this process sees: 4 to 6 measurements.
+def test_a_disk_that_takes_no_more_files_is_told_clearly_and_leaves_a_whole_store(sweep):
+    # A store on a file system that only this process sees, with room for the files of a few measurements.
     script = (
-        "mkdir -p results/store; mount -t tmpfs -o size=24k tmpfs results/store;"
+        "mkdir -p results/store; mount -t tmpfs -o size=32m,nr_inodes=12 tmpfs results/store;"
         ' "$@"; status=$?; cp -a results/store kept; exit $status'
     )
     command = sweep.command(sweep.manifest("bandwidth"))
@@ -182,7 +182,7 @@ def test_a_full_disk_is_told_clearly_and_leaves_a_whole_store(sweep):
         text=True,
     )
     assert answer.returncode == 1, answer.stderr
-    assert "the disk is full. What was measured before is kept; make room and start again." in answer.stderr
+    assert "are kept in results/store. Make room; the same command goes on from there." in answer.stderr
     assert "Traceback" not in answer.stderr
 
     shutil.rmtree(sweep.root / "results/store")

@@ -134,7 +134,7 @@ def test_a_cpus_compute_is_burnt_and_a_gpus_is_not(run):
         run("trainings", "torch", workers=1, points=[step(kind, total_ms=300.0)])[0]["ranks"][0]["computed_s"]
         for kind in ("cpu", "gpu")
     )
-    assert burnt > 0.9 > 0.45 > waited
+    assert burnt > 0.8 > 0.45 > waited  # three steps of 0.3 s; the kernel counts in hundredths of a second
 
 
 BUCKETS = """
