@@ -205,6 +205,12 @@ def test_a_framework_that_cannot_be_imported_is_told_with_the_reason(tmp_path):
         server.start(MEMBER, time.monotonic() + 60)
 
 
+def test_an_interpreter_that_is_gone_is_told_with_what_to_do(tmp_path):
+    gone = str(tmp_path / "environment/bin/python")
+    with pytest.raises(DdlbenchError, match=rf"{gone}.*No such file.*remove the environment's folder"):
+        ForkServer([gone, "-m", "ddlbench.workers.common.fork_server"], {}, log=tmp_path / "log")
+
+
 def test_a_framework_that_takes_too_long_to_import_is_not_waited_for(tmp_path):
     (tmp_path / "endless.py").write_text("import time; time.sleep(600)")
     argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "endless"]

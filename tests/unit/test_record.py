@@ -136,3 +136,5 @@ def test_words_of_a_point_are_for_people():
     assert words(POINT) == "mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss"
     alone = a_point(workers=1, bandwidth_mbit=None, latency_ms=None, loss_percent=None)
     assert words(alone) == "mlp, digits, batch 128, 1 worker"
+    other = alone | {"framework": "mxnet", "strategy": "parameter_server_sync", "replay": {"device": "v100"}}
+    assert words(other) == "mlp, digits, batch 128, 1 worker, mxnet, parameter server sync, v100 replayed"

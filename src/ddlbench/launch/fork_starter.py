@@ -22,21 +22,31 @@ class ForkServer:
         argv: its command, as of `launch.bare.workers_argv`, or one that runs this in a container.
         environment: its variables, as of `launch.bare.workers_environment`.
         log: the file for its standard error; workers have logs of their own.
+
+    Raises:
+        DdlbenchError: the program is missing or cannot be run.
     """
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str], *, log: Path) -> None:
         self._log = log
         adopt_orphans(True)
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                argv,
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                preexec_fn=die_with_parent,
-            )
+        try:
+            with log.open("ab") as stderr:
+                self._process = subprocess.Popen(
+                    argv,
+                    env=environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    preexec_fn=die_with_parent,
+                )
+        except OSError as error:
+            adopt_orphans(False)
+            raise DdlbenchError(
+                f"{argv[0]}, which starts the workers, cannot be run: {error.strerror}. If an environment has lost its "
+                "interpreter, remove the environment's folder; the next start makes it again"
+            ) from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._channel = LineChannel(self._process.stdout, self._process.stdin, kinds=(Started,))

@@ -146,6 +146,9 @@ def _finite(value: Any) -> Any:
     return value
 
 
+_USUAL = (("framework", "torch"), ("strategy", "ring_allreduce"), ("runtime", "bare"), ("devices", "cpu"))
+
+
 def words(point: Mapping[str, Any]) -> str:
     """Describe a point for people: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss`.
 
@@ -153,7 +156,8 @@ def words(point: Mapping[str, Any]) -> str:
         point: as a record or a manifest holds it.
 
     Returns:
-        Model, data set, global batch size, workers, and the link or the sites.
+        Model, data set, global batch size, workers, the link or the sites, and what is not usual (another framework
+        than torch, ...).
     """
     workers = point.get("workers")
     link = [("bandwidth_mbit", "Mbit/s"), ("latency_ms", "ms"), ("loss_percent", "% loss")]
@@ -162,6 +166,8 @@ def words(point: Mapping[str, Any]) -> str:
         + [f"{workers} worker" if workers == 1 else f"{workers} workers"]
         + [f"{point[key]:g} {unit}" for key, unit in link if point.get(key) is not None]
         + ([str(point["sites"]["name"])] if point.get("sites") else [])
+        + [str(point[key]).replace("_", " ") for key, usual in _USUAL if point.get(key, usual) != usual]
+        + ([f"{point['replay']['device']} replayed"] if point.get("replay") else [])
     )
 
 
