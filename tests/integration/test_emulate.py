@@ -1,9 +1,7 @@
 """`ddlbench emulate` runs a command in each host, tells how each ended, and leaves nothing behind."""
 
-import csv
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -15,14 +13,10 @@ from pathlib import Path
 import pytest
 
 from ddlbench.emulate.commands import TERM_S
-from ddlbench.files import sha256_file
+from tests.support.emulate_command import ALONE, EMULATE, LINK, lines_of, run
 from tests.support.remains import eventually
 from tests.support.repository import REPOSITORY
 
-# As the installed command: without the working directory. Tests run side by side, and assert no times.
-ALONE = [sys.executable, "-P", "-m", "ddlbench.cli", "emulate"]
-EMULATE = [*ALONE, "--other-measurements", "ignore"]
-LINK = ["--bandwidth-mbit", "50", "--latency-ms", "1"]
 pytestmark = [pytest.mark.needs("sandboxes")]
 
 
@@ -33,14 +27,6 @@ def emulated(
     flag = "-c"
     argv = [*EMULATE, *LINK, *options, "--", interpreter, flag, script]
     return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=800)
-
-
-def run(*argv: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=800)
-
-
-def lines_of(host: str, text: str) -> list[str]:
-    return [line.partition(" | ")[2] for line in text.splitlines() if line.startswith(f"{host} ")]
 
 
 def working_in(folder: Path) -> Iterator[str]:
@@ -243,82 +229,6 @@ def test_it_waits_for_another_measurement(tmp_path: Path) -> None:
     assert first.returncode == 0
 
 
-DDP = """
-import os
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-dist.init_process_group("gloo")
-rank, size = dist.get_rank(), dist.get_world_size()
-torch.manual_seed(rank)
-model = DistributedDataParallel(torch.nn.Linear(100, 10))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for _ in range(3):
-    optimizer.zero_grad()
-    model(torch.randn(8, 100)).square().mean().backward()
-    optimizer.step()
-print(f"{size} ranks agree on {sum(each.abs().sum().item() for each in model.parameters()):.4f}", flush=True)
-dist.barrier()
-os._exit(0)  # PyTorch 2's interpreter sometimes aborts at its end, while a thread of Gloo's still runs
-"""
-HOROVOD = """
-import horovod.torch as hvd
-import torch
-
-for _ in range(2):
-    hvd.init()
-    total = hvd.allreduce(torch.full((1000,), hvd.rank() + 1.0), op=hvd.Sum)
-    print(f"{hvd.size()} ranks, sum {total[0].item():g}")
-    hvd.shutdown()
-"""
-IPERF3 = """
-if [ $RANK = 0 ]; then exec iperf3 --server --one-off > server.log; fi
-until iperf3 --client h1 --time 1 --json > client.log; do sleep 0.2; done
-"""
-
-
-def test_a_script_for_torchrun_trains_on_the_hosts(tmp_path: Path, torch_environment: object) -> None:
-    python = str(REPOSITORY / ".environments/torch/bin/python")
-    (tmp_path / "train.py").write_text(DDP)
-    for launcher in ([], ["-m", "torch.distributed.run"]):
-        ended = run(*EMULATE, *LINK, "--", python, *launcher, "train.py", folder=tmp_path)
-        assert ended.returncode == 0, ended.stderr
-        (first,), (second,) = (lines_of(host, ended.stdout) for host in ("h1", "h2"))
-        assert first == second
-        assert first.startswith("2 ranks agree on")
-
-
-def test_a_script_for_horovod_finds_its_peers_again_and_again(
-    tmp_path: Path, horovod_environment: object
-) -> None:
-    python = str(REPOSITORY / ".environments/horovod/bin/python")
-    (tmp_path / "train.py").write_text(HOROVOD)
-    ended = run(*EMULATE, *LINK, "--", python, "train.py", folder=tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    assert lines_of("h1", ended.stdout) == ["2 ranks, sum 3"] * 2
-    assert lines_of("h2", ended.stdout) == ["2 ranks, sum 3"] * 2
-
-
-@pytest.mark.needs("iperf3")
-def test_a_pair_of_iperf3_finds_no_more_than_the_link_has_and_the_summary_counts_it(tmp_path: Path) -> None:
-    ended = run(*EMULATE, *LINK, "--output", "pair", "--", "sh", "-c", IPERF3, folder=tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    received = json.loads((tmp_path / "client.log").read_text())["end"]["sum_received"]
-    assert 0 < received["bits_per_second"] < 50e6
-    result = json.loads((tmp_path / "pair.json").read_text())
-    server, client = result["found"]["hosts"]
-    assert client["sent_bytes"] > received["bytes"]
-    assert server["received_bytes"] > received["bytes"]
-    assert 45 < result["found"]["before"]["rate_mbit"] < 55
-    rows = list(csv.DictReader((tmp_path / "pair.csv").read_text().splitlines()))
-    assert {row["host"] for row in rows} == {"h1", "h2"}
-    assert max(int(row["received_bytes"]) for row in rows) <= server["received_bytes"]
-    sidecar = json.loads((tmp_path / "pair.json.prov.json").read_text())
-    assert sidecar["sha256"] == sha256_file(tmp_path / "pair.json")
-    assert sidecar["parameters"]["link"]["bandwidth_mbit"] == 50
-
-
 def test_a_host_gets_no_more_than_its_share_of_a_core_though_its_neighbour_does_nothing(
     tmp_path: Path,
 ) -> None:
@@ -387,49 +297,3 @@ def test_it_works_from_an_installed_wheel_without_a_checkout_or_snakemake(tmp_pa
     assert "20 Mbit/s, 10 ms, 0.1 % loss" in ended.stderr
     assert sorted(ended.stdout.splitlines()) == ["h1 | 0", "h2 | 1"]
     assert (elsewhere / "found.json.prov.json").exists()
-
-
-def tiny_image(folder: Path, address: str) -> str:
-    """An image with this machine's shell and little else; its name."""
-    root = folder / "image"
-    for program in ("/bin/sh", "/bin/grep", "/usr/bin/sleep"):
-        (root / "bin").mkdir(parents=True, exist_ok=True)
-        shutil.copy(program, root / "bin")
-        libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-        for library in re.findall(r"/\S+", libraries):
-            (root / library[1:]).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(library, root / library[1:])
-    archive = subprocess.run(["tar", "-C", str(root), "-c", "."], capture_output=True, check=True).stdout
-    client = ["docker", "--host", address]
-    subprocess.run([*client, "import", "-", "tiny"], input=archive, capture_output=True, check=True)
-    return "tiny"
-
-
-def test_a_command_in_containers_is_on_its_hosts_and_nothing_of_it_stays(
-    tmp_path: Path, engine_address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", engine_address)
-    image = tiny_image(tmp_path, engine_address)
-    script = """
-echo "rank $RANK, $(grep -c 10.66.0.$((RANK + 1)) /proc/net/fib_trie) of its address"
-grep h1 /etc/hosts
-[ $RANK = 1 ] && exit 3
-trap '' TERM; while true; do sleep 1; done
-"""
-    options = ["--grace-s", "0", "--runtime", "docker", image]
-    ended = run(*EMULATE, *LINK, *options, "--", "sh", "-c", script, folder=tmp_path)
-    assert ended.returncode == 3, ended.stderr
-    assert "h1 has not ended" in ended.stderr
-    assert lines_of("h2", ended.stdout)[1].split() == ["10.66.0.1", "h1"]
-    assert not any(" 0 of its address" in line for line in ended.stdout.splitlines())
-    client = ["docker", "--host", engine_address]
-    assert eventually(lambda: not run(*client, "ps", "--all", "--quiet", folder=tmp_path).stdout)
-
-
-def test_an_image_that_is_missing_is_told(
-    tmp_path: Path, engine_address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", engine_address)
-    ended = run(*EMULATE, *LINK, "--runtime", "docker", "no-such-image", "--", "true", folder=tmp_path)
-    assert ended.returncode == 125
-    assert "docker pull no-such-image" in ended.stderr

@@ -5,11 +5,15 @@ from made_up_tables import figure, made_up_table
 
 from ddlbench.figures.captions.caption import caption, how_measured
 from ddlbench.figures.captions.images import images
+from ddlbench.figures.captions.missing import why_missing
 from ddlbench.figures.rows import points
 from ddlbench.plan.study import Deviation
 
 OF_DIGITS = Deviation("The paper trains on other images.", {"dataset": ("digits",)}, ())
 OF_TIMES = Deviation("The paper gives no number of epochs.", {}, ("training_time_s",))
+
+
+BY_BATCH = figure("made_fig1", "batch_size", "epoch_time_s", "workers")
 
 
 def said(y: str = "training_time_s", *, deviations=(), **same) -> tuple[str, str]:
@@ -111,3 +115,19 @@ def test_repetitions_from_hosts_of_different_kinds_are_told():
     told = "Repetitions of 6 of 6 points are from hosts that differ in cpu model, clock mhz: their bars hold that, too."
     assert told in said(hosts_differ_in="cpu_model, clock_mhz")[0]
     assert "differ in" not in said(hosts_differ_in=None)[0]
+
+
+def test_the_caption_says_where_workers_shared_a_gpu():
+    of = {"devices": "gpu", "workers_per_gpu": 1}
+    table = made_up_table({"batch_size": [192, 1280], "workers": [1, 2, 4]}, **of)
+    assert "share a GPU" not in caption(points(table, BY_BATCH), BY_BATCH)
+    table["workers_per_gpu"] = table["workers"].map({1: 1, 2: 2, 4: 4})
+    told = caption(points(table, BY_BATCH), BY_BATCH)
+    assert "2 workers share a GPU (2 workers)." in told
+    assert "4 workers share a GPU (4 workers)." in told
+
+
+def test_what_does_not_fit_on_a_gpu_is_not_said_to_exceed_its_hosts_memory():
+    row = {"status": "does_not_fit", "memory_gb": 8.0}
+    assert why_missing(row | {"devices": "cpu"}) == "does not fit in 8 GB"
+    assert why_missing(row | {"devices": "gpu"}) == "does not fit into memory"

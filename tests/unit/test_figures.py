@@ -9,7 +9,6 @@ from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.figures import draw, drawing, drawn_rows, theme
 from ddlbench.figures.axes import ticks
 from ddlbench.figures.captions.caption import caption
-from ddlbench.figures.captions.missing import why_missing
 from ddlbench.figures.chart import LABELS, line_chart, number
 from ddlbench.figures.rows import points
 from ddlbench.measurements.metrics import METRICS
@@ -299,22 +298,6 @@ def test_numbers_have_three_digits_in_tables_and_all_of_theirs_at_axes():
     ]
     assert ticks([0, 0.1 + 0.2, 2.5, 1280]) == ["0", "0.3", "2.5", "1280"]
     assert ticks([5000, 10000]) == ["5,000", "10,000"]
-
-
-def test_the_caption_says_where_workers_shared_a_gpu():
-    of = {"devices": "gpu", "workers_per_gpu": 1}
-    table = made_up_table({"batch_size": [192, 1280], "workers": [1, 2, 4]}, **of)
-    assert "share a GPU" not in caption(points(table, batch_figure()), batch_figure())
-    table["workers_per_gpu"] = table["workers"].map({1: 1, 2: 2, 4: 4})
-    told = caption(points(table, batch_figure()), batch_figure())
-    assert "2 workers share a GPU (2 workers)." in told
-    assert "4 workers share a GPU (4 workers)." in told
-
-
-def test_what_does_not_fit_on_a_gpu_is_not_said_to_exceed_its_hosts_memory():
-    row = {"status": "does_not_fit", "memory_gb": 8.0}
-    assert why_missing(row | {"devices": "cpu"}) == "does not fit in 8 GB"
-    assert why_missing(row | {"devices": "gpu"}) == "does not fit into memory"
 
 
 def test_lines_that_two_things_tell_apart_are_named_as_in_the_legend_where_they_have_gaps():

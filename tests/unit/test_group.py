@@ -2,20 +2,16 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ddlbench.errors import DdlbenchError
 from ddlbench.launch.control_socket import unix_socket
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.launch.group_member import LackedMemory, Launch, WorkerFailed, WorkerRefused
-from ddlbench.launch.memory_signs import sign_of_lacking_memory
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host
-from ddlbench.protocol.fork_messages import StartMember
 from ddlbench.protocol.messages import FROM_MEMBER, Assignment, Conclude, Concluded, Hello, Train, Trained
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.package import package_root
@@ -184,42 +180,6 @@ def test_a_worker_that_fails_is_named_with_what_happened_and_nothing_is_left(gro
     assert are_gone(two.pids())
 
 
-MEMBER = StartMember(
-    rank=0,
-    control="",
-    host="h1",
-    namespace=None,
-    cores=[0],
-    memory_bytes=2**30,
-    short_slice=False,
-    variables={},
-    log="log",
-)
-
-
-def test_a_framework_that_cannot_be_imported_is_told_with_the_reason(tmp_path):
-    argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "no_such_framework"]
-    told = r"rank 0 could not be started \(status 1\)[^$]*no_such_framework"
-    server = ForkServer(argv, {"PYTHONPATH": package_root()}, log=tmp_path / "log")
-    with server, pytest.raises(DdlbenchError, match=told):
-        server.start(MEMBER, time.monotonic() + 60)
-
-
-def test_an_interpreter_that_is_gone_is_told_with_what_to_do(tmp_path):
-    gone = str(tmp_path / "environment/bin/python")
-    with pytest.raises(DdlbenchError, match=rf"{gone}.*No such file.*remove the environment's folder"):
-        ForkServer([gone, "-m", "ddlbench.workers.common.fork_server"], {}, log=tmp_path / "log")
-
-
-def test_a_framework_that_takes_too_long_to_import_is_not_waited_for(tmp_path):
-    (tmp_path / "endless.py").write_text("import time; time.sleep(600)")
-    argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "endless"]
-    variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
-    server = ForkServer(argv, variables, log=tmp_path / "log")
-    with server, pytest.raises(DdlbenchError, match="took too long while starting"):
-        server.start(MEMBER, time.monotonic() + 0.5)
-
-
 def test_a_worker_that_never_says_hello_is_too_late(group):
     with pytest.raises(WorkerFailed, match="took too long while starting"):
         group(ANSWER, "import time; time.sleep(600)", launch_s=2)
@@ -319,19 +279,6 @@ def test_a_worker_that_cannot_do_what_its_job_says_is_heard_and_nothing_is_said_
     with pytest.raises(WorkerRefused) as told, group(READY, REFUSING):
         pass
     assert str(told.value) == "rank 1 on host h2: devices: gpu needs PyTorch built for CUDA"
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.81 GiB. GPU 0 has a total capacity of 2 GiB",
-        "ResourceExhaustedError: OOM when allocating tensor with shape[8192,64,28,28] on /device:GPU:0",
-        "ncclUnhandledCudaError: Call to CUDA function failed. Cuda failure 2 'out of memory'",
-        "mxnet.base.MXNetError: Check failed: e == cudaSuccess: cudaMalloc retry failed: out of memory",
-    ],
-)
-def test_a_gpu_that_is_full_is_a_lack_of_memory_in_every_frameworks_words(said):
-    assert sign_of_lacking_memory(f"Traceback:\n{said}\nand so on") == said
 
 
 def test_who_died_for_want_of_memory_is_told_from_who_died_of_that(group):

@@ -1,0 +1,46 @@
+"""The fork server of a worker group: what it says when a worker cannot start."""
+
+import sys
+import time
+
+import pytest
+
+from ddlbench.errors import DdlbenchError
+from ddlbench.launch.fork_starter import ForkServer
+from ddlbench.protocol.fork_messages import StartMember
+from ddlbench.system.package import package_root
+
+MEMBER = StartMember(
+    rank=0,
+    control="",
+    host="h1",
+    namespace=None,
+    cores=[0],
+    memory_bytes=2**30,
+    short_slice=False,
+    variables={},
+    log="log",
+)
+
+
+def test_a_framework_that_cannot_be_imported_is_told_with_the_reason(tmp_path):
+    argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "no_such_framework"]
+    told = r"rank 0 could not be started \(status 1\)[^$]*no_such_framework"
+    server = ForkServer(argv, {"PYTHONPATH": package_root()}, log=tmp_path / "log")
+    with server, pytest.raises(DdlbenchError, match=told):
+        server.start(MEMBER, time.monotonic() + 60)
+
+
+def test_an_interpreter_that_is_gone_is_told_with_what_to_do(tmp_path):
+    gone = str(tmp_path / "environment/bin/python")
+    with pytest.raises(DdlbenchError, match=rf"{gone}.*No such file.*remove the environment's folder"):
+        ForkServer([gone, "-m", "ddlbench.workers.common.fork_server"], {}, log=tmp_path / "log")
+
+
+def test_a_framework_that_takes_too_long_to_import_is_not_waited_for(tmp_path):
+    (tmp_path / "endless.py").write_text("import time; time.sleep(600)")
+    argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "endless"]
+    variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
+    server = ForkServer(argv, variables, log=tmp_path / "log")
+    with server, pytest.raises(DdlbenchError, match="took too long while starting"):
+        server.start(MEMBER, time.monotonic() + 0.5)
