@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from ddlbench.devices.division import parameter_arrays
 from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES
 from ddlbench.system.package import package_root
 from ddlbench.workers.common.memory import parameter_bytes
+from tests.support.needs import OF_FIXTURES
 from tests.support.sandboxes import run_inside
 
 # For a byte of gradients: the last may be on their way, and Horovod talks as long as a step lasts.
@@ -25,6 +26,15 @@ REPLAYED = [
 ]
 RINGS = [each for each in REPLAYED if not STRATEGIES[each[1]].servers]
 SERVED = [each for each in REPLAYED if STRATEGIES[each[1]].servers]
+
+
+def needing_environments(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Parameters of tests that begin with a framework, with what its environment needs."""
+    fixtures = [f"{FRAMEWORKS[framework].environment}_environment" for framework, *_ in cases]
+    return [
+        pytest.param(*case, marks=pytest.mark.needs(*OF_FIXTURES[fixture]))
+        for case, fixture in zip(cases, fixtures, strict=True)
+    ]
 
 
 def step(kind: str = "gpu", total_ms: float = 3.0) -> dict[str, Any]:
@@ -58,7 +68,7 @@ def run(tmp_path, request) -> Callable[..., Any]:
     return function_of_inside
 
 
-@pytest.mark.parametrize(("framework", "strategy"), RINGS)
+@pytest.mark.parametrize(("framework", "strategy"), needing_environments(RINGS))
 def test_a_replayed_ring_moves_two_n_minus_one_over_n_of_the_model(run, framework, strategy):
     workers, share = 3, 0.5 if strategy.endswith("_fp16") else 1.0
     found = run("bytes_of_a_step", framework, strategy=strategy, point=step(), workers=workers, steps=4)
@@ -67,7 +77,7 @@ def test_a_replayed_ring_moves_two_n_minus_one_over_n_of_the_model(run, framewor
         assert LEAST * expected < sent < MOST * expected
 
 
-@pytest.mark.parametrize(("framework", "strategy"), SERVED)
+@pytest.mark.parametrize(("framework", "strategy"), needing_environments(SERVED))
 def test_replayed_workers_send_all_gradients_to_their_server_and_take_all_parameters_from_it(
     run, framework, strategy
 ):
@@ -91,7 +101,7 @@ def test_replayed_workers_send_all_gradients_to_their_server_and_take_all_parame
             assert LEAST * model < each < MOST * model
 
 
-@pytest.mark.parametrize(("framework", "strategy"), REPLAYED)
+@pytest.mark.parametrize(("framework", "strategy"), needing_environments(REPLAYED))
 def test_gradients_are_added_up_over_all_workers_and_steps_take_at_least_the_devices_time(
     run, framework, strategy
 ):
@@ -115,12 +125,14 @@ def test_gradients_are_added_up_over_all_workers_and_steps_take_at_least_the_dev
 
 @pytest.mark.parametrize(
     ("framework", "strategy", "workers"),
-    [
-        ("torch", "ring_allreduce", 8),
-        ("torch", "parameter_server_sync", 3),
-        ("tensorflow", "ring_allreduce", 3),
-        ("mxnet", "parameter_server_sync", 3),
-    ],
+    needing_environments(
+        [
+            ("torch", "ring_allreduce", 8),
+            ("torch", "parameter_server_sync", 3),
+            ("tensorflow", "ring_allreduce", 3),
+            ("mxnet", "parameter_server_sync", 3),
+        ]
+    ),
 )
 def test_a_worker_that_dies_ends_its_group_with_its_name(run, framework, strategy, workers):
     told = run(
