@@ -38,8 +38,7 @@ def test_a_latency_whose_packets_fit_into_no_queue_is_refused_where_a_queue_is_w
     assert "at most 484.5 ms" in said
 
 
-def test_a_latency_beyond_what_netem_counts_is_refused(sandbox):
-    said = sandbox(
-        "refused", backend="tbf+netem", link={"bandwidth_mbit": 1, "latency_ms": 50_000}, dilation=10
-    )
+@pytest.mark.parametrize("backend", ["tbf+netem"])  # below another kernel where this one lacks it
+def test_a_latency_beyond_what_netem_counts_is_refused(sandbox, backend):
+    said = sandbox("refused", backend=backend, link={"bandwidth_mbit": 1, "latency_ms": 50_000}, dilation=10)
     assert "it is made with 500,000 ms, and the kernel's netem delays by 274,878 ms at most" in said
