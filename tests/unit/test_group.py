@@ -15,6 +15,7 @@ from ddlbench.network.hosts import Host
 from ddlbench.protocol.messages import FROM_MEMBER, Assignment, Conclude, Concluded, Hello, Train, Trained
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.package import package_root
+from tests.support.remains import eventually
 
 HELLO = """
 import os, resource, signal, sys, threading, time
@@ -300,3 +301,10 @@ def test_who_is_there_first_waits_for_the_others_however_long_its_heartbeats_sta
     late = f"import time; time.sleep({SILENCE_S + 1})\n" + ANSWER
     with group(ANSWER, late, heartbeat_s=SILENCE_S) as both:
         assert len(both.ready) == 2
+
+
+def test_a_worker_that_nobody_asks_anything_for_an_hour_answers_when_it_is_asked(group, tmp_path):
+    beats_of_an_hour = "for _ in range(3600):\n    control.beat()\nprint('an hour', flush=True)\n"
+    with group(ANSWER.replace(READY, READY + beats_of_an_hour)) as one:
+        assert eventually(lambda: "an hour" in (tmp_path / "logs/rank0.log").read_text())
+        assert one.train(2)[0].step_times_ms == [[0.0, 0.0]]

@@ -171,6 +171,19 @@ def test_what_the_peer_does_not_read_is_not_waited_for_without_end():
     other.close()
 
 
+def test_what_is_offered_is_left_while_the_peer_does_not_read_and_sent_when_it_has():
+    one, other = ends()
+    offered = [one.offer(Train(number)) for number in range(10_000)]
+    taken = sum(offered)
+    assert offered == [True] * taken + [False] * (10_000 - taken)
+    assert other.arrived() == [Train(number) for number in range(taken)]
+    assert one.offer(Train(taken))
+    assert other.receive(60) == Train(taken)
+    other.close()
+    with pytest.raises(Closed):
+        one.offer(Train(0))
+
+
 def test_a_pair_of_pipes_is_a_channel_too():
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as incoming, os.fdopen(writing, "wb") as outgoing:

@@ -74,17 +74,39 @@ class LineChannel(Generic[T]):
             Closed: the peer has ended.
             Silent: the peer does not read.
         """
-        rest = memoryview(encode(message))
         with self._sending:
-            while rest:
-                if not _is_ready(self._outgoing, select.POLLOUT, limit_s):
-                    raise Silent(f"nothing was taken for {limit_s:.0f} s")
-                try:
-                    rest = rest[os.write(self._outgoing.fileno(), rest[:_WRITE_BYTES]) :]
-                except BlockingIOError:
-                    continue
-                except OSError as error:
-                    raise Closed(str(error)) from error
+            self._write(encode(message), limit_s)
+
+    def offer(self, message: object) -> bool:
+        """Send a message if there is room for it, which there is not while the peer has read none for long.
+
+        Args:
+            message: a dataclass; short, so that it is not taken in parts.
+
+        Returns:
+            Whether it was sent.
+
+        Raises:
+            Closed: the peer has ended.
+            Silent: a part of it was taken, and the peer does not read on.
+        """
+        with self._sending:
+            has_room = _is_ready(self._outgoing, select.POLLOUT, 0.0)
+            if has_room:
+                self._write(encode(message), _SEND_S)
+        return has_room
+
+    def _write(self, line: bytes, limit_s: float) -> None:
+        rest = memoryview(line)
+        while rest:
+            if not _is_ready(self._outgoing, select.POLLOUT, limit_s):
+                raise Silent(f"nothing was taken for {limit_s:.0f} s")
+            try:
+                rest = rest[os.write(self._outgoing.fileno(), rest[:_WRITE_BYTES]) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise Closed(str(error)) from error
 
     def receive(self, limit_s: float | None = None) -> T:
         """Wait for the next message.
