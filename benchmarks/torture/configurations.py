@@ -17,7 +17,8 @@ from time import monotonic
 import yaml
 
 from benchmarks.torture.tally import Tally
-from benchmarks.torture.wrong_words import Try, change_command, change_text, change_values
+from benchmarks.torture.wrong_commands import change_command
+from benchmarks.torture.wrong_configurations import Try, change_text, change_values
 from ddlbench.system.processes import die_with_parent
 from tests.support.repository import copy_of_the_repository, environment
 from tests.support.vanishing import vanishing_folder
