@@ -5,8 +5,7 @@ What is compared (`--compare`, several by commas; all by default):
 - two: two hosts with a core each (k = 1, the truth) against themselves at k = 2, 4 and 8, with idle neighbours;
 - grouped: the same while this process is in a CPU control group that is not the root (needs root, or one that is ours);
 - four: four hosts on two cores, k = 2 against 4;
-- vcpus: a host of two vCPUs on two cores against the same on one, which counts as fast as two threads were measured to
-be.
+- vcpus: a host of two vCPUs on two cores, with two threads, against the same on one, which counts as twice as fast.
 
 Cases are drawn at random (`benchmarks.dilation_cases`, `--seed`); `--cases choosing` takes those that constants were
 chosen by. All factors of a case take turns in random order, and a turn's ratio is that of the step times, which

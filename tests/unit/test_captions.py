@@ -71,6 +71,19 @@ def test_vcpus_that_are_one_core_counted_several_times_are_said_to_be():
     assert "made of one core" not in said(vcpus=1)[0]
 
 
+OF_FOUR = {"vcpus": 4, "vcpu_speedup_low": 1.9, "vcpu_speedup_high": 3.2, "vcpu_threads": "1 and 2"}
+
+
+def test_how_fast_as_many_threads_are_is_said_with_its_error_or_that_it_was_not_measured():
+    words = (
+        "4 threads of this machine are 2.5 times as fast as one (95 %: 1.9 to 3.2), by Amdahl's law from 1 and 2 "
+        "threads: beside its link a host computes up to 1.6 times too fast."
+    )
+    assert words in said(vcpu_speedup=2.51, **OF_FOUR)[0]
+    assert "How fast 4 threads are was not measured." in said(vcpus=4)[0]
+    assert "threads" not in said(vcpus=1)[0]
+
+
 def test_the_emulations_own_error_is_said_with_what_it_was_judged_by():
     judged = {"systematic_error_percent": 7.5, "systematic_error_judged": "12 cases, AMD EPYC, 2 cores"}
     words = "Light bars add the emulation's own error, up to 7.5 % (12 cases, AMD EPYC, 2 cores)."

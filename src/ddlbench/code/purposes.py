@@ -66,6 +66,7 @@ class Purpose:
 
 PURPOSES = {
     "measure": Purpose(("ddlbench.sweep.session", "ddlbench.runs.placement"), MEASURING),
+    "threads": Purpose(("ddlbench.probes.thread_scaling",), MEASURING),
     "faults": Purpose(("ddlbench.runs.faults",), {**MEASURING, **CHECKING_ENGINES}),
     "point_to_point": Purpose(
         (
@@ -100,7 +101,7 @@ PURPOSES = {
     "report": Purpose(("ddlbench.report.page",)),
     "archive": Purpose(("ddlbench.report.crate",)),
 }
-OF_WORKERS = ("measure", "faults")
+OF_WORKERS = ("measure", "threads", "faults")
 
 
 def purpose_of(words: str) -> Purpose:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_json, write_atomically
+from ddlbench.measurements.host_columns import Row, of_hosts
 from ddlbench.measurements.metrics import METRICS, estimate
 from ddlbench.measurements.provenance import repository_root
 from ddlbench.measurements.record import DamagedRecord, Record, epochs, read_record, steps
@@ -19,8 +20,6 @@ SIGNIFICANT_DIGITS = 6
 
 # Column -> key of a grid's `report`: what epoch_time_s and training_time_s are extrapolated to.
 REPORTED = {"epoch_images": "epoch_images", "epoch_steps": "epoch_steps", "reported_epochs": "epochs"}
-
-Row = dict[str, Any]
 
 
 def aggregate(
@@ -41,13 +40,15 @@ def aggregate(
         used, where compute is replayed by waiting), shares_hold (whether bursts of CPU got their hosts' shares of a
         core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got of their
         share, the farthest from 100), systematic_error_percent (how far dilated times may be off) and
-        systematic_error_judged (by what), host_memory_gb (that each host really had), backend, host, hosts_differ_in
-        (facts that were not the same in all repetitions, as `cpu_model, clock_mhz`), epoch_images,
-        epoch_steps and reported_epochs (to which times are extrapolated), container_engine, python_version,
-        packages_sha256, resolved (whether the interval of the step time is as narrow as asked for; empty for trainings
-        to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each m of METRICS. Between m_low and
-        m_high lies an interval of 95 % or, if `bounds` says so, the range of few repetitions. A point that could not be
-        measured has a row with its status, its reason and empty metrics.
+        systematic_error_judged (by what), vcpus_of_a_core, vcpu_speedup, vcpu_speedup_low, vcpu_speedup_high and
+        vcpu_threads (of hosts whose vCPUs are made of one core: how many times as fast as one thread as many threads
+        are, and with which numbers of threads that was measured), host_memory_gb (that each host really had),
+        workers_per_gpu, backend, host, hosts_differ_in (facts that were not the same in all repetitions, as
+        `cpu_model, clock_mhz`), epoch_images, epoch_steps and reported_epochs (to which times are extrapolated),
+        container_engine, python_version, packages_sha256, resolved (whether the interval of the step time is as narrow
+        as asked for; empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each
+        m of METRICS. Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few
+        repetitions. A point that could not be measured has a row with its status, its reason and empty metrics.
 
     Raises:
         DdlbenchError: a manifest or measurement is damaged or missing; names it.
@@ -134,14 +135,8 @@ def _rows(
             "steps": sum(map(steps, parts)),
             "launches": len({record.get("launch") or record["run"] for record in parts}),
             "dilation": records[0]["dilation"] if records else None,
-            "waited_percent": _waited_percent(parts),
-            "own_work_percent": max((each.get("own_work_percent") or 0.0 for each in parts), default=None)
-            or None,
-            **_shares(parts),
-            **_systematic_error(parts),
-            "host_memory_gb": _host_memory_gb(records),
+            **of_hosts(records, parts),
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
-            "workers_per_gpu": _gpus(records).get("workers_per_gpu"),
             "host": manifest.get("host"),
             "hosts_differ_in": ", ".join((manifest.get("differing_hosts") or {}).get(entry["id"], ()))
             or None,
@@ -149,56 +144,6 @@ def _rows(
             **_software(records),
             **_metrics(parts, report, rule),
         }
-
-
-def _waited_percent(records: Sequence[Record]) -> float | None:
-    """The largest share of its time that a worker of any repetition could run and did not."""
-    workers = [each for record in records for each in record.get("scheduling") or []]
-    shares = [
-        each["waited_ms"] / total for each in workers if (total := each["ran_ms"] + each["waited_ms"]) > 0
-    ]
-    return round(100 * max(shares), 1) if shares else None
-
-
-def _shares(records: Sequence[Record]) -> Row:
-    """Whether hosts that share a core had their shares, and the values that are farthest from 100 %."""
-    hold = [each["shares_hold"] for each in records if each.get("shares_hold") is not None]
-    bursts = [value for each in records for value in each.get("burst_percent") or []]
-    got = [host["got_percent"] for each in records for host in each.get("kept") or []]
-    return {
-        "shares_hold": all(hold) if hold else None,
-        "burst_percent": _farthest(bursts),
-        "got_percent": _farthest(got),
-    }
-
-
-def _systematic_error(records: Sequence[Record]) -> Row:
-    """How far the emulation may be off, and by what that was judged; the largest error of all records."""
-    known = [each["systematic_error"] for each in records if each.get("systematic_error")]
-    most = max(known, key=lambda each: float(each["percent"]), default=None)
-    return {
-        "systematic_error_percent": most and most["percent"],
-        "systematic_error_judged": most
-        and f"{most['cases']} cases, {most['machine']}, {most['date']}, {str(most['commit'])[:7]}",
-    }
-
-
-def _farthest(percent: Iterable[float | None]) -> float | None:
-    """The value that is farthest from 100, with one decimal."""
-    known = [float(each) for each in percent if each is not None]
-    farthest = max(known, key=lambda each: abs(each - 100), default=None)
-    return None if farthest is None else round(farthest, 1)
-
-
-def _host_memory_gb(records: Sequence[Record]) -> float | None:
-    """The memory that each host really had, in GiB; older records do not have it."""
-    size = records[0].get("host_memory_bytes") if records else None
-    return None if size is None else float(f"{size / 2**30:.3g}")
-
-
-def _gpus(records: Sequence[Record]) -> Row:
-    """The recorded facts of the GPUs that computed; empty if there were none."""
-    return records[0]["provenance"].get("gpus") or {} if records else {}
 
 
 def _software(records: Sequence[Record]) -> Row:

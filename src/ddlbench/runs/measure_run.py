@@ -33,6 +33,7 @@ from ddlbench.runs.invocation import invocation, stamped
 from ddlbench.runs.machine_lock import alone_on_this_machine
 from ddlbench.runs.placement import code_of
 from ddlbench.runs.time_left import TimeLeft
+from ddlbench.runs.vcpus import vcpu_speeds
 from ddlbench.sandbox.sandbox import run_sandboxed
 from ddlbench.shares.systematic_error import systematic_error
 from ddlbench.sweep.attempts import FAILURE, attempt
@@ -144,6 +145,11 @@ def _measure(
         and each.key == run.key
         and inventory.placement(each).dilation == placed.dilation
     }
+    alike = {  # their vCPUs are looked at together, as groups of one worker take seconds to start
+        inventory.fingerprint(point, each): point
+        for point, each in missing
+        if (point.framework, point.strategy) == (run.points[0].framework, run.points[0].strategy)
+    }
     elsewhere = sum(
         max(1, inventory.lacking(key, point)) for key, point in points.items() if key not in of_this_group
     )
@@ -158,11 +164,11 @@ def _measure(
         has_measured=partial(inventory.has_measured, of_this_group),
     ) as current:
         settings, started = inventory.plan.settings, datetime.now(UTC)
+        since = stamped(Path(settings.own_results) / ".fresh") if settings.fresh else None
         paths = {key: dataset.path for key, dataset in inventory.datasets.items()}
+        group = group_job(inventory.plan, run, placed, environments, materials, paths, inventory.facts, logs)
         job = SessionJob(
-            group=group_job(
-                inventory.plan, run, placed, environments, materials, paths, inventory.facts, logs
-            ),
+            group=group,
             synchronous=STRATEGIES[run.points[0].strategy].is_synchronous,
             points=[  # read inside the attempt: an earlier one can store nothing any more
                 inventory.to_measure(key, point, numbers[key]) for key, point in of_this_group.items()
@@ -182,6 +188,7 @@ def _measure(
             progress=ProgressCounts(len(numbers), elsewhere),
             other_measurements=settings.other_measurements,
             systematic_error=systematic_error(placed),
+            vcpu_speeds=vcpu_speeds(inventory, group, alike, since),
             carried_s=left.seconds,
             most_own_work_percent=settings.replay.own_work_percent,
         )

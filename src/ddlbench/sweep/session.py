@@ -144,6 +144,7 @@ class Session:
             "threads": self.job.group.placement.hosts[0].threads,
             "host_memory_bytes": self.job.group.placement.hosts[0].memory_bytes,
             "systematic_error": self.job.systematic_error,
+            "vcpu_speed": self.job.vcpu_speeds.get(pending.fingerprint),
             "slice_ms": self.group.group.ready[0].slice_ms,
             "warmup_steps": 0,
             "link": None,

@@ -1,7 +1,7 @@
 """What a session measures: the driver writes it to a file, the session reads it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ddlbench.launch.group_job import GroupJob
@@ -82,6 +82,7 @@ class SessionJob:
         store: the folder of the measurement store.
         attempt: the id of this attempt at the run.
         other_measurements: what to do about others that take the cores, as the configuration's key says.
+        vcpu_speeds: by the points' fingerprints, as of `runs.vcpus`: how fast the vCPUs are that are made of one core.
         carried_s: time for more repetitions that earlier groups of this invocation did not need.
         systematic_error: of dilated times, as of `shares.systematic_error`; None: it was not judged.
         most_own_work_percent: what moving bytes may take of the cores where compute is replayed by waiting.
@@ -100,5 +101,6 @@ class SessionJob:
     progress: ProgressCounts
     other_measurements: WhenBusy
     systematic_error: Mapping[str, object] | None = None
+    vcpu_speeds: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     carried_s: float = 0.0
     most_own_work_percent: float = 100.0

@@ -1,0 +1,89 @@
+"""Columns of a table that say how the hosts of a point were: cores and their shares, vCPUs, memory, GPUs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ddlbench.measurements.record import Record
+
+Row = dict[str, Any]
+
+
+def of_hosts(records: Sequence[Record], parts: Sequence[Record]) -> Row:
+    """Say how the hosts of a point were.
+
+    Args:
+        records: all repetitions of the point.
+        parts: those that were measured; of an epoch, if the table has a row for each.
+
+    Returns:
+        The columns from waited_percent to workers_per_gpu, as of `tables.aggregate`.
+    """
+    gpus = records[0]["provenance"].get("gpus") or {} if records else {}
+    return {
+        "waited_percent": _waited_percent(parts),
+        "own_work_percent": max((each.get("own_work_percent") or 0.0 for each in parts), default=None)
+        or None,
+        **_shares(parts),
+        **_systematic_error(parts),
+        **_vcpus(parts),
+        "host_memory_gb": _host_memory_gb(records),
+        "workers_per_gpu": gpus.get("workers_per_gpu"),
+    }
+
+
+def _waited_percent(records: Sequence[Record]) -> float | None:
+    """The largest share of its time that a worker of any repetition could run and did not."""
+    workers = [each for record in records for each in record.get("scheduling") or []]
+    shares = [
+        each["waited_ms"] / total for each in workers if (total := each["ran_ms"] + each["waited_ms"]) > 0
+    ]
+    return round(100 * max(shares), 1) if shares else None
+
+
+def _shares(records: Sequence[Record]) -> Row:
+    """Whether hosts that share a core had their shares, and the values that are farthest from 100 %."""
+    hold = [each["shares_hold"] for each in records if each.get("shares_hold") is not None]
+    bursts = [value for each in records for value in each.get("burst_percent") or []]
+    got = [host["got_percent"] for each in records for host in each.get("kept") or []]
+    return {
+        "shares_hold": all(hold) if hold else None,
+        "burst_percent": _farthest(bursts),
+        "got_percent": _farthest(got),
+    }
+
+
+def _systematic_error(records: Sequence[Record]) -> Row:
+    """How far the emulation may be off, and by what that was judged; the largest error of all records."""
+    known = [each["systematic_error"] for each in records if each.get("systematic_error")]
+    most = max(known, key=lambda each: float(each["percent"]), default=None)
+    return {
+        "systematic_error_percent": most and most["percent"],
+        "systematic_error_judged": most
+        and f"{most['cases']} cases, {most['machine']}, {most['date']}, {str(most['commit'])[:7]}",
+    }
+
+
+def _vcpus(records: Sequence[Record]) -> Row:
+    """How fast the vCPUs are that are made of one core, by the last record that says so."""
+    known = [each["vcpu_speed"] for each in records if each.get("vcpu_speed")]
+    last: Record = next((each for each in reversed(known) if "speedup" in each), {})
+    return {
+        "vcpus_of_a_core": known[-1]["vcpus"] if known else None,
+        "vcpu_speedup": last.get("speedup"),
+        "vcpu_speedup_low": last.get("low"),
+        "vcpu_speedup_high": last.get("high"),
+        "vcpu_threads": " and ".join(map(str, last["threads"])) if last else None,
+    }
+
+
+def _farthest(percent: Iterable[float | None]) -> float | None:
+    """The value that is farthest from 100, with one decimal."""
+    known = [float(each) for each in percent if each is not None]
+    farthest = max(known, key=lambda each: abs(each - 100), default=None)
+    return None if farthest is None else round(farthest, 1)
+
+
+def _host_memory_gb(records: Sequence[Record]) -> float | None:
+    """The memory that each host really had, in GiB; older records do not have it."""
+    size = records[0].get("host_memory_bytes") if records else None
+    return None if size is None else float(f"{size / 2**30:.3g}")

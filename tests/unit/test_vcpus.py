@@ -1,0 +1,69 @@
+"""vCPUs that are made of one core: which points have such, and at which number of images they are measured."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from test_filled_hosts import point_of
+
+from ddlbench.files import canonical_json
+from ddlbench.measurements.record import seal
+from ddlbench.network.hosts import Placement, place
+from ddlbench.runs.vcpus import images_of_a_worker, kept, vcpus_of_a_core
+
+NOW = datetime.now(UTC)
+
+
+def placed(cores: int) -> Placement:
+    """Two hosts of four vCPUs on so many cores."""
+    return place(
+        2, vcpus=4, memory_gb=1, host_count=2, cores=list(range(cores)), available_memory_bytes=2**33
+    )
+
+
+def test_hosts_with_too_few_cores_have_vcpus_of_one_core_and_others_have_cores(tmp_path):
+    point = point_of(tmp_path, workers=[2])
+    assert vcpus_of_a_core(point, placed(2)) == 4
+    assert vcpus_of_a_core(point, placed(8)) == 1
+
+
+def test_each_of_several_workers_of_a_host_has_its_part_of_the_vcpus(tmp_path):
+    point = point_of(tmp_path, workers=[4], workers_per_host=2, inside="pcie3-x16")
+    assert vcpus_of_a_core(point, placed(2)) == 2
+
+
+def test_a_host_of_one_vcpu_has_one(tmp_path):
+    assert vcpus_of_a_core(point_of(tmp_path, {"vcpus": 1}, workers=[2]), placed(2)) == 1
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "images"), [(2, 2), (64, 32), (192, 128), (100, 64), (640, 256), (128_000, 1024)]
+)
+def test_a_worker_of_two_has_the_nearest_power_of_two_of_half_the_images(tmp_path, batch_size, images):
+    assert images_of_a_worker(point_of(tmp_path, workers=[2], batch_size=[batch_size])) == images
+
+
+@pytest.fixture
+def note(tmp_path):
+    content = seal({"step_ms": {"1": [2.0, 2.1], "2": [1.2, 1.3]}, "date": NOW.isoformat()})
+    (tmp_path / "note.json").write_text(canonical_json(content))
+    return tmp_path / "note.json"
+
+
+def test_what_was_measured_counts_until_all_is_measured_afresh(note):
+    assert kept(note, None)["step_ms"] == {"1": [2.0, 2.1], "2": [1.2, 1.3]}
+    assert kept(note, NOW) == kept(note, None)
+    assert kept(note, NOW + timedelta(seconds=1)) is None
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"date": 1}', "changed"])
+def test_a_damaged_note_is_named_and_does_not_count(note, damage, capsys):
+    changed = json.dumps({**json.loads(note.read_text()), "step_ms": {"1": [2.0, 2.0], "2": [1.0, 1.0]}})
+    note.write_text(changed if damage == "changed" else damage)
+    assert kept(note, None) is None
+    assert f"{note}: damaged" in capsys.readouterr().err
+
+
+def test_nothing_is_known_of_what_was_not_measured(tmp_path, capsys):
+    assert kept(tmp_path / "none.json", None) is None
+    assert not capsys.readouterr().err
