@@ -10,7 +10,7 @@ from ddlbench.plan import load
 from ddlbench.plan.settings import Recommend
 from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.choice import Goal
-from ddlbench.prediction.imported import write_imported
+from ddlbench.prediction.foreign.imported import write_imported
 from ddlbench.recommender.active.advice import advise
 from ddlbench.recommender.active.measuring import measure_for_choice
 from ddlbench.recommender.active.options import cell_of, options_of

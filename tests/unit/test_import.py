@@ -11,10 +11,10 @@ from pyarrow import parquet
 
 from ddlbench.cli.main import main
 from ddlbench.errors import DdlbenchError
-from ddlbench.prediction import foreign_files
-from ddlbench.prediction.foreign import import_table
-from ddlbench.prediction.foreign_files import read_foreign
-from ddlbench.prediction.imported import is_imported, read_imported
+from ddlbench.prediction.foreign import files
+from ddlbench.prediction.foreign.files import read_foreign
+from ddlbench.prediction.foreign.imported import is_imported, read_imported
+from ddlbench.prediction.foreign.table import import_table
 
 # The rows that anwar2021 prints (table 4).
 PRINTED = """Workers,Batch Size,Latency,Time Per Epoch
@@ -186,7 +186,7 @@ def test_parquet_is_read_like_csv(tmp_path, capsys):
 
 def test_a_small_parquet_file_of_many_rows_is_refused(tmp_path):
     path = tmp_path / "bomb.parquet"
-    pandas.DataFrame({"workers": [1] * (foreign_files.MOST_ROWS + 1)}).to_parquet(path)
+    pandas.DataFrame({"workers": [1] * (files.MOST_ROWS + 1)}).to_parquet(path)
     assert path.stat().st_size < 100_000
     with pytest.raises(DdlbenchError, match="more than 100000 rows"):
         read_foreign(path)

@@ -10,6 +10,7 @@ from prediction_samples import cell, grid, measure, true_ms
 from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.measured import from_tables
+from ddlbench.prediction.nearness import apart, around
 from ddlbench.prediction.predictor import learn
 from ddlbench.prediction.terms import sent_bytes, trips
 from ddlbench.prediction.workload import UNKNOWN, workload
@@ -94,6 +95,33 @@ def test_few_measurements_give_no_interval_and_two_give_nothing():
 def test_the_same_table_gives_the_same_predictions_in_any_number_of_runs(predictor):
     measured, rest = split()
     assert learn(measured).predict(rest[0]) == predictor.predict(rest[0])
+
+
+def test_many_cells_at_once_are_predicted_as_each_alone(predictor):
+    cells = [*grid()[:7], cell(workers=5), cell(framework="mxnet"), cell(batch_size=10_000_000)]
+    for together, each in zip(predictor.predict_all(cells), cells, strict=True):
+        alone = predictor.predict(each)
+        assert (together.cell, together.unknown) == (each, alone.unknown)
+        assert [together.time_ms, together.low_ms, together.high_ms] == pytest.approx(
+            [alone.time_ms, alone.low_ms, alone.high_ms]
+        )
+
+
+def test_residuals_are_those_of_the_regressor(predictor):
+    residual, cells = predictor.model.residual, [*grid()[:7], cell(workers=5, latency_ms=3.0)]
+    means, deviations = residual.process.predict(residual.features.of(cells), return_std=True)
+    found = residual.log_ratios(cells)
+    assert found[0] == pytest.approx(means)
+    assert found[1] == pytest.approx(deviations)
+
+
+def test_the_distance_is_that_of_the_nearest_measured_cell_and_infinite_for_a_name_that_was_not_measured():
+    measured = [*grid()[:9], cell(model="mlp", image_shape="28x28x1")]
+    asked = [cell(workers=5), cell(model="mlp", workers=4), cell(batch_size=999, latency_ms=7.0)]
+    near = around(measured, 1.0)
+    expected = [min(apart(each, other) for other in measured) for each in asked]
+    assert near.distances(asked) == pytest.approx(expected)
+    assert near.distances([cell(runtime="docker")]) == math.inf
 
 
 def test_a_ring_moves_two_n_minus_one_over_n_of_the_model():

@@ -43,7 +43,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _column(text: str) -> tuple[str, str]:
     from ddlbench.errors import nearest
-    from ddlbench.prediction.foreign import ALIASES
+    from ddlbench.prediction.foreign.table import ALIASES
 
     ours, equals, name = text.partition("=")
     if not equals or ours not in ALIASES:
@@ -55,9 +55,9 @@ def _column(text: str) -> tuple[str, str]:
 
 def _import(arguments: argparse.Namespace) -> int:
     """Return 0 if at least one row is good; what is wrong in others goes to standard error."""
-    from ddlbench.prediction.foreign import import_table
-    from ddlbench.prediction.foreign_files import read_foreign
-    from ddlbench.prediction.imported import write_imported
+    from ddlbench.prediction.foreign.files import read_foreign
+    from ddlbench.prediction.foreign.imported import write_imported
+    from ddlbench.prediction.foreign.table import import_table
 
     path: Path = arguments.file
     header = arguments.header.split(",") if arguments.header else None

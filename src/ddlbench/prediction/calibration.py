@@ -39,21 +39,18 @@ class Calibration:
         found = sum(self.variances.get(part, common) * share**2 for part, share in shares.items())
         return math.sqrt(found + deviation**2 + LEAST**2)
 
-    def half_width(self, shares: Mapping[str, float], deviation: float, coverage: float) -> float:
-        """Find how far a measured value may be from the predicted one.
+    def reach(self, coverage: float) -> float:
+        """Find how many scales a measured value may be from the predicted one.
 
         Args:
-            shares: of each part in the predicted time.
-            deviation: of the learned residual.
-            coverage: share of values that shall be inside, between 0 and 1.
+            coverage: share of values that shall be nearer, between 0 and 1.
 
         Returns:
-            The half width of the interval of the logarithm; infinite if too little was measured to tell.
+            Scales, of the logarithm; infinite if too little was measured to tell.
         """
-        rank = (len(self.scores) + 1) / max(len(self.scores), 1) * coverage
-        if rank > 1:
-            return math.inf
-        return float(np.quantile(self.scores, rank)) * self.scale(shares, deviation)
+        count = len(self.scores)
+        rank = (count + 1) / count * coverage if count else math.inf
+        return float(np.interp(rank, np.linspace(0, 1, count), self.scores)) if rank <= 1 else math.inf
 
 
 def calibrate(errors: Vector, shares: Sequence[Mapping[str, float]], deviations: Vector) -> Calibration:

@@ -1,21 +1,17 @@
 """Which cell to take: alpha x time + beta x cost within limits (anwar2021, eq. 6 to 9), and how sure that is."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddlbench.prediction.cell import Cell, Measured
-from ddlbench.prediction.estimate import Estimate, estimate
+from ddlbench.prediction.certainty import Uncertain
+from ddlbench.prediction.estimate import Estimate, estimates
 from ddlbench.prediction.predictor import Predictor
 from ddlbench.prediction.prices import Price
 from ddlbench.prediction.terms import total_sent_bytes
 
-Vector = NDArray[np.float64]
-
-DRAWS = 20_000
 HOUR_MS = 3.6e6
 
 
@@ -96,7 +92,6 @@ def choose(
     cells: Sequence[Cell],
     goal: Goal,
     unfit: Sequence[Cell] = (),
-    seed: int = 0,
 ) -> list[Option]:
     """Rank cells.
 
@@ -108,24 +103,20 @@ def choose(
         cells: to choose from.
         goal: what is wanted.
         unfit: cells that did not fit into a host's memory.
-        seed: of the draws that tell how sure the choice is.
 
     Returns:
         Options: those that may be taken first, the best first of all.
     """
-    options = [_option(estimate(predictor, measured, cell), goal, unfit) for cell in cells]
+    options = [_option(each, goal, unfit) for each in estimates(predictor, measured, cells)]
     allowed = sorted((each for each in options if not each.excluded), key=lambda each: each.value)
     refused = [each for each in options if each.excluded]
     if not allowed:
         return refused
-    random = np.random.default_rng(seed)
-    noise = random.standard_normal((DRAWS, len(allowed)))
-    drawn = np.stack([_value_drawn(each, goal, noise[:, i]) for i, each in enumerate(allowed)])
-    probabilities = np.bincount(drawn.argmin(axis=0), minlength=len(allowed)) / DRAWS
-    gains = _gains(drawn)
+    values = _uncertain(allowed, goal)
+    found = zip(allowed, values.probabilities().tolist(), values.gains().tolist(), strict=True)
     return [
-        Option(each.estimate, each.steps, each.cost, each.value, None, _is_on_front(each, allowed), *both)
-        for each, both in zip(allowed, zip(map(float, probabilities), gains, strict=True), strict=True)
+        replace(each, is_on_front=_is_on_front(each, allowed), probability=probability, gain=gain)
+        for each, probability, gain in found
     ] + refused
 
 
@@ -173,25 +164,13 @@ def _cost(cell: Cell, time_ms: float, steps: float, price: Price | None) -> floa
     return steps * (cell.hosts * price.hourly * time_ms / HOUR_MS + traffic)
 
 
-def _value_drawn(option: Option, goal: Goal, noise: Vector) -> Vector:
-    """Values that an option may turn out to have. The time is log-normal with the predicted one as its median."""
-    hours = option.hours * np.exp(option.estimate.deviation * noise)
-    rate = option.estimate.cell.hosts * goal.price.hourly if goal.price else 0.0
-    fixed = (option.cost or 0.0) - rate * option.hours
-    values: Vector = goal.alpha * hours + goal.beta * (fixed + rate * hours)
-    return values
-
-
-def _gains(drawn: Vector) -> list[float]:
-    """By how much knowing one option's value lowers the expected value of what is taken then."""
-    means = drawn.mean(axis=1)
-    best = float(means.min())
-    gains = []
-    for i, values in enumerate(drawn):
-        others = np.delete(means, i)
-        alternative = float(others.min()) if len(others) else math.inf
-        gains.append(max(0.0, best - float(np.minimum(values, alternative).mean())))
-    return gains
+def _uncertain(options: Sequence[Option], goal: Goal) -> Uncertain:
+    """The values that options may turn out to have. A time is log-normal with the predicted one as its median."""
+    hours = np.array([each.hours for each in options])
+    hourly = [each.estimate.cell.hosts * goal.price.hourly if goal.price else 0.0 for each in options]
+    median = (goal.alpha + goal.beta * np.array(hourly)) * hours
+    value = np.array([each.value for each in options])
+    return Uncertain(value - median, median, np.array([each.estimate.deviation for each in options]))
 
 
 def _is_on_front(option: Option, allowed: Sequence[Option]) -> bool:

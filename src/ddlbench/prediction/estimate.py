@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ddlbench.prediction.cell import Cell, Measured
-from ddlbench.prediction.predictor import COVERAGE, Predictor, noise
+from ddlbench.prediction.predictor import COVERAGE, Prediction, Predictor, noise
 
 DEVIATIONS = 1.645  # on each side of an interval of 90 %
 SURPRISE = math.log(3.0)  # a measurement that differs that much from what the others suggest may be a mistake
@@ -38,19 +38,26 @@ class Estimate:
     warning: str | None
 
 
-def estimate(predictor: Predictor, measured: Sequence[Measured], cell: Cell) -> Estimate:
-    """Find the time of a cell.
+def estimates(predictor: Predictor, measured: Sequence[Measured], cells: Sequence[Cell]) -> list[Estimate]:
+    """Find the times of cells.
 
     Args:
         predictor: that was learned from `measured`.
         measured: cells with their times.
-        cell: any.
+        cells: any, at least one.
 
     Returns:
-        The geometric mean of its measurements; without any, the prediction.
+        The geometric mean of a cell's measurements; without any, the prediction.
     """
-    predicted = predictor.predict(cell, COVERAGE)
-    accuracy = _accuracy(measured, cell)
+    sizes = {(cell.workers, cell.batch_size) for cell in cells}
+    near = [each for each in measured if (each.cell.workers, each.cell.batch_size) in sizes]
+    rated = [each for each in measured if each.accuracy_percent is not None]
+    return [_estimate(each, near, rated) for each in predictor.predict_all(cells, COVERAGE)]
+
+
+def _estimate(predicted: Prediction, measured: Sequence[Measured], rated: Sequence[Measured]) -> Estimate:
+    cell = predicted.cell
+    accuracy = _accuracy(rated, cell)
     own = [each for each in measured if _same(each.cell, cell)]
     if not own:
         return Estimate(
@@ -101,11 +108,11 @@ def _compared(cell: Cell) -> Cell:
     return cell
 
 
-def _accuracy(measured: Sequence[Measured], cell: Cell) -> float | None:
+def _accuracy(rated: Sequence[Measured], cell: Cell) -> float | None:
     """The accuracy of the nearest cell of the same model: batch size first, since it decides what is learned."""
     near = [
         (abs(math.log2(each.cell.batch_size / cell.batch_size)), abs(each.cell.workers - cell.workers), i)
-        for i, each in enumerate(measured)
-        if each.accuracy_percent is not None and each.cell.model == cell.model
+        for i, each in enumerate(rated)
+        if each.cell.model == cell.model
     ]
-    return measured[min(near)[2]].accuracy_percent if near and min(near)[0] <= 1 else None
+    return rated[min(near)[2]].accuracy_percent if near and min(near)[0] <= 1 else None

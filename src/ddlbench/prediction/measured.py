@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.cell import Cell, Measured
-from ddlbench.prediction.imported import is_imported, read_imported
+from ddlbench.prediction.foreign.imported import is_imported, read_imported
 
 if TYPE_CHECKING:
     import pandas

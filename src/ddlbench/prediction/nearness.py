@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from ddlbench.prediction.cell import Cell
-from ddlbench.prediction.terms import UNLIMITED_MBIT, sent_bytes, trips
+from ddlbench.prediction.features import COORDINATES, NAMES, Features, coordinates, features_of
 
 Vector = NDArray[np.float64]
 
-NAMES = ("model", "framework", "strategy", "devices", "runtime")
 OTHER_COMBINATION = (
     1.0  # doublings that each other name counts for, where all names were measured in other cells
 )
@@ -20,97 +20,53 @@ LEAST = 1.0  # doublings within which a cell is always near
 QUANTILE = 0.95
 
 
-def coordinates(cell: Cell) -> list[float]:
-    """Place a cell by what decides its time.
-
-    Args:
-        cell: any.
-
-    Returns:
-        Logarithms to the base of 2: images of a worker's core, workers, and milliseconds (more than one) that bytes,
-        round trips and loss take.
-    """
-    alone = cell.is_alone
-    wire_ms = 0.0 if alone else sent_bytes(cell) * 8e-3 / (cell.bandwidth_mbit or UNLIMITED_MBIT)
-    return [
-        math.log2(cell.batch_size / cell.workers / cell.vcpus),
-        math.log2(cell.workers),
-        math.log2(1 + wire_ms),
-        math.log2(1 + trips(cell) * cell.latency_ms),
-        0.0 if alone else math.log2(1 + cell.loss_percent),
-    ]
-
-
 @dataclass(frozen=True)
 class Nearness:
     """What was measured, and how far from it a cell may be.
 
     Attributes:
-        cells: that were measured.
-        places: their coordinates, (cells, coordinates).
+        features: of the cells that were measured.
+        measured: where they are.
         farthest: the largest distance at which anything is said.
     """
 
-    cells: tuple[Cell, ...]
-    places: Vector
+    features: Features
+    measured: KDTree
     farthest: float
 
-    def distance(self, cell: Cell) -> float:
-        """Measure how far the nearest measured cell is.
+    def distances(self, cells: Sequence[Cell]) -> Vector:
+        """Measure how far the nearest measured cells are.
 
         Args:
-            cell: any.
+            cells: any, at least one.
 
         Returns:
-            Doublings; infinite if a name of the cell was never measured.
+            Doublings for each; infinite if a name of the cell was never measured.
         """
-        return float(self._distances(cell).min(initial=math.inf))
+        found, _ = self.measured.query(_places(self.features, cells))
+        is_strange = [self.features.unknown_name(cell) is not None for cell in cells]
+        distances: Vector = np.where(is_strange, math.inf, found)
+        return distances
 
-    def nearest(self, cell: Cell) -> Cell | None:
-        """Find the measured cell that is most like another one.
-
-        Args:
-            cell: any.
-
-        Returns:
-            The cell; None if none is comparable.
-        """
-        distances = self._distances(cell)
-        best = int(distances.argmin()) if len(distances) else -1
-        return self.cells[best] if best >= 0 and math.isfinite(distances[best]) else None
-
-    def why_unknown(self, cell: Cell) -> str | None:
+    def why_unknown(self, cell: Cell, distance: float) -> str | None:
         """Say why nothing can be said of a cell.
 
         Args:
             cell: any.
+            distance: of it from the nearest measured one.
 
         Returns:
             A sentence; None: the cell is near enough.
         """
-        for name in NAMES:
-            known = sorted({str(getattr(each, name)) for each in self.cells})
-            if getattr(cell, name) not in known:
-                return f"{name} {getattr(cell, name)!r} was not measured; measured: {', '.join(known) or 'nothing'}"
-        distance = self.distance(cell)
+        if name := self.features.unknown_name(cell):
+            known = ", ".join(self.features.known[name]) or "nothing"
+            return f"{name} {getattr(cell, name)!r} was not measured; measured: {known}"
         if distance <= self.farthest:
             return None
         return (
             f"the nearest measured cell is {distance:.1f} doublings away; "
             f"predictions were tried up to {self.farthest:.1f}"
         )
-
-    def _distances(self, cell: Cell) -> Vector:
-        squares: Vector = ((self.places - np.array(coordinates(cell))) ** 2).sum(axis=1)
-        for name in NAMES:
-            differs = np.array(
-                [getattr(each, name) != getattr(cell, name) for each in self.cells], dtype=float
-            )
-            if differs.all():
-                return np.full(len(self.cells), math.inf)
-            squares = squares + OTHER_COMBINATION**2 * differs
-        distances: Vector = np.sqrt(squares)
-        return distances
 
 
 def apart(one: Cell, other: Cell) -> float:
@@ -127,16 +83,18 @@ def apart(one: Cell, other: Cell) -> float:
     return math.sqrt(math.dist(coordinates(one), coordinates(other)) ** 2 + OTHER_COMBINATION**2 * differ)
 
 
-def placed(cells: Sequence[Cell]) -> Vector:
-    """Place cells.
+def around(cells: Sequence[Cell], farthest: float) -> Nearness:
+    """Remember where cells were measured.
 
     Args:
-        cells: any.
+        cells: that were measured, at least one.
+        farthest: the largest distance at which anything is said.
 
     Returns:
-        Their coordinates, (cells, coordinates).
+        Their nearness.
     """
-    return np.array([coordinates(cell) for cell in cells]).reshape(len(cells), len(coordinates(Cell(1, 1))))
+    features = features_of(cells)
+    return Nearness(features, KDTree(_places(features, cells)), farthest)
 
 
 def nearness(cells: Sequence[Cell]) -> Nearness:
@@ -145,16 +103,25 @@ def nearness(cells: Sequence[Cell]) -> Nearness:
     Cross-validation predicts each cell from the others, so intervals are right at such distances and not beyond.
 
     Args:
-        cells: that were measured.
+        cells: that were measured, at least two.
 
     Returns:
         Their nearness; the farthest is the distance that 95 % of the cells have from the nearest other one.
     """
-    places = placed(cells)
-    apart = [
-        Nearness((*cells[:i], *cells[i + 1 :]), np.delete(places, i, axis=0), 0.0).distance(cell)
-        for i, cell in enumerate(cells)
-    ]
-    finite = [each for each in apart if math.isfinite(each)]
-    farthest = float(np.quantile(finite, QUANTILE)) if finite else 0.0
-    return Nearness(tuple(cells), places, max(LEAST, farthest))
+    found = around(cells, LEAST)
+    places = _places(found.features, cells)
+    apart = np.asarray(found.measured.query(places, k=2)[0])[:, 1]  # the nearest of all is the cell itself
+    counts = (places[:, COORDINATES:] > 0).sum(axis=0)
+    is_only = (places[:, COORDINATES:][:, counts == 1] > 0).any(axis=1)  # of a name that no other cell has
+    if not is_only.all():
+        found = Nearness(
+            found.features, found.measured, max(LEAST, float(np.quantile(apart[~is_only], QUANTILE)))
+        )
+    return found
+
+
+def _places(features: Features, cells: Sequence[Cell]) -> Vector:
+    """Features, scaled so that a name that differs (a one and a zero in two columns) counts as it should."""
+    places = features.of(cells)
+    places[:, COORDINATES:] *= OTHER_COMBINATION / math.sqrt(2)
+    return places

@@ -45,16 +45,17 @@ class Physics:
             found[term.part] += self._coefficient(term) * term.amount
         return dict(found)
 
-    def time_ms(self, cell: Cell) -> float:
-        """Predict a step.
+    def times_ms(self, cells: Sequence[Cell]) -> tuple[Vector, list[dict[str, float]]]:
+        """Predict steps.
 
         Args:
-            cell: any.
+            cells: any.
 
         Returns:
-            Milliseconds, above zero.
+            Their times, above zero, and the parts of each.
         """
-        return max(sum(self.parts_ms(cell).values()), 1e-6)
+        parts_ms = [self.parts_ms(cell) for cell in cells]
+        return np.maximum([sum(each.values()) for each in parts_ms], 1e-6), parts_ms
 
     def _coefficient(self, term: Term) -> float:
         own = self.coefficients.get((term.kind, term.owner))

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
+from typing import Any
 
 from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.prediction.cell import Cell, Measured
@@ -74,7 +76,7 @@ def choices(
         if name not in known:
             known[name] = _usual(apart, name, assumed)
     systems = sorted({(cell.framework, cell.strategy) for cell in cells})
-    most = max(cell.workers for cell in cells)
+    most = max(_values(cells, "workers"))
     asked = Cell(1.0, 1)
     asked = replace(asked, **{field.name: known[field.name] for field in fields(Cell) if field.name in known})  # type: ignore[arg-type]
     found = tuple(
@@ -94,23 +96,28 @@ def _with(cells: list[Cell], name: str, value: float | str | None) -> list[Cell]
     """Those cells that have a name; a number may be any, since numbers lie near each other."""
     if not isinstance(value, str):
         return cells
-    if found := [cell for cell in cells if getattr(cell, name) == value]:
+    values = _values(cells, name)
+    if found := [cell for cell, own in zip(cells, values, strict=True) if own == value]:
         return found
-    known = sorted({str(getattr(cell, name)) for cell in cells})
+    known = sorted({str(each) for each in values})
     raise Unanswerable(
         name, f"{name} {value!r} was not measured{nearest(value, known)}; measured: {', '.join(known)}"
     )
 
 
+def _values(cells: Sequence[Cell], name: str) -> list[Any]:
+    return list(map(attrgetter(name), cells))
+
+
 def _only(cells: list[Cell], name: str) -> str:
-    values = sorted({str(getattr(cell, name)) for cell in cells})
+    values = sorted({str(each) for each in set(_values(cells, name))})
     if len(values) == 1:
         return values[0]
     raise Unanswerable(name, f"which {name}? Measured: {', '.join(values)}", f"Say  --{name} {values[0]}")
 
 
 def _usual(cells: list[Cell], name: str, assumed: dict[str, str]) -> float | str | None:
-    values = Counter(getattr(cell, name) for cell in cells)
+    values = Counter(_values(cells, name))
     ((value, _),) = values.most_common(1)
     if value is not None and len(values) > 1:
         assumed[name] = f"{value:g}" if isinstance(value, float) else str(value)

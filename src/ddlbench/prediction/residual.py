@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from ddlbench.prediction.cell import Cell
-from ddlbench.prediction.nearness import NAMES, coordinates
+from ddlbench.prediction.features import Features, features_of
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -27,26 +28,32 @@ class Residual:
     """What to multiply physics with.
 
     Attributes:
+        features: of the cells that it was learned from.
         process: the regressor; None: too little was measured for one.
-        names: values of each name, which make columns of zeros and ones.
     """
 
+    features: Features
     process: "GaussianProcessRegressor | None"
-    names: tuple[tuple[str, str], ...]
 
-    def log_ratio(self, cell: Cell) -> tuple[float, float]:
-        """Predict the logarithm of measured by physics' time.
+    def log_ratios(self, cells: Sequence[Cell]) -> tuple[Vector, Vector]:
+        """Predict the logarithms of measured by physics' times.
+
+        It is what the regressor's own `predict` does (Rasmussen 2006, algorithm 2.1) but for checks of its input, which
+        take longer than all the rest.
 
         Args:
-            cell: any.
+            cells: any, at least one.
 
         Returns:
-            Its mean and its standard deviation.
+            Their means and their standard deviations.
         """
         if self.process is None:
-            return 0.0, UNCERTAIN
-        mean, deviation = self.process.predict([_features(cell, self.names)], return_std=True)
-        return float(mean[0]), float(deviation[0])
+            return np.zeros(len(cells)), np.full(len(cells), UNCERTAIN)
+        kernel, features = self.process.kernel_, self.features.of(cells)
+        covariances = kernel(features, self.process.X_train_)
+        explained = solve_triangular(self.process.L_, covariances.T, lower=True, check_finite=False)
+        variances = kernel.diag(features) - (explained**2).sum(axis=0)
+        return covariances @ self.process.alpha_, np.sqrt(np.maximum(variances, 0.0))
 
 
 def learn(cells: Sequence[Cell], log_ratios: Vector, variances: Vector) -> Residual:
@@ -60,27 +67,27 @@ def learn(cells: Sequence[Cell], log_ratios: Vector, variances: Vector) -> Resid
     Returns:
         The residual.
     """
-    found = {(name, str(getattr(cell, name))) for cell in cells for name in NAMES}
-    names = tuple(sorted(found))
+    features = features_of(cells)
     if len(cells) < FEWEST:
-        return Residual(None, names)
+        return Residual(features, None)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-    lengths = np.full(len(coordinates(cells[0])) + len(names), 2.0)  # each coordinate has its own
+    places = features.of(cells)
+    lengths = np.full(places.shape[1], 2.0)  # each column has its own
     kernel = ConstantKernel(UNCERTAIN**2, (1e-4, 4.0)) * RBF(lengths, (0.5, 50.0)) + WhiteKernel(
         0.01, (1e-4, 0.3)
     )
     some = np.random.default_rng(len(cells)).permutation(len(cells))[:MOST]
-    features, wanted, alpha = [_features(cells[i], names) for i in some], log_ratios[some], variances[some]
+    wanted, alpha = log_ratios[some], variances[some]
     for _ in range(ROUNDS):
         process = GaussianProcessRegressor(kernel, alpha=alpha + 1e-6)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a bound was reached, which is an answer
-            process.fit(features, wanted)
+            process.fit(places[some], wanted)
         alpha = variances[some] + _outlying(process, wanted)
-    return Residual(process, names)
+    return Residual(features, process)
 
 
 def _outlying(process: "GaussianProcessRegressor", wanted: Vector) -> Vector:
@@ -89,7 +96,3 @@ def _outlying(process: "GaussianProcessRegressor", wanted: Vector) -> Vector:
     errors = inverse @ wanted / np.diag(inverse)
     excess: Vector = np.maximum(errors**2 - OUTLIER**2 / np.diag(inverse), 0.0)
     return excess
-
-
-def _features(cell: Cell, names: tuple[tuple[str, str], ...]) -> list[float]:
-    return [*coordinates(cell), *(float(str(getattr(cell, name)) == value) for name, value in names)]

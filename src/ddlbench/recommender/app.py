@@ -12,10 +12,11 @@ from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
+from threadpoolctl import threadpool_limits
 
 from ddlbench import __version__
 from ddlbench.prediction.answer import as_json, in_words
-from ddlbench.prediction.estimate import estimate
+from ddlbench.prediction.estimate import estimates
 from ddlbench.recommender import links, replies
 from ddlbench.recommender.inquiry import options_for, recommended, understood
 from ddlbench.recommender.library import Library
@@ -42,6 +43,7 @@ def create() -> ASGIApp:
     serving = from_variable()
     if serving.workers > 1:
         die_with_parent()
+    threadpool_limits(1)  # answers are small and many: threads of linear algebra would wait for each other
     library = Library(serving)
     return Observed(Guard(Answers(api(serving, library), library), serving, token_of(serving)))
 
@@ -85,9 +87,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
         async with asyncio.timeout(serving.timeout_s):
             known = await library.learned(body.table)
             asked = options_for(body, known.knowledge)
-            found = await asyncio.to_thread(
-                lambda: [estimate(known.predictor, known.knowledge.measured, cell) for cell in asked.cells]
-            )
+            found = await asyncio.to_thread(estimates, known.predictor, known.knowledge.measured, asked.cells)
         return as_response(
             {
                 "predictions": [replies.predicted(each) for each in found],

@@ -13,7 +13,7 @@ from typing import Any
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_json
 from ddlbench.prediction.cell import Cell, Measured
-from ddlbench.prediction.imported import CELL, MEASURED
+from ddlbench.prediction.foreign.imported import CELL, MEASURED
 from ddlbench.prediction.measured import Knowledge, from_files
 from ddlbench.recommender.sources import Source
 

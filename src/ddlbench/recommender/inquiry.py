@@ -11,7 +11,7 @@ from ddlbench.errors import nearest
 from ddlbench.prediction.answer import Answer
 from ddlbench.prediction.cell import Cell
 from ddlbench.prediction.choice import Goal, choose
-from ddlbench.prediction.foreign import MOST_NAME, RANGES
+from ddlbench.prediction.foreign.table import MOST_NAME, RANGES
 from ddlbench.prediction.measured import Knowledge
 from ddlbench.prediction.predictor import Predictor
 from ddlbench.prediction.prices import Price

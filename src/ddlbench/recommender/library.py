@@ -168,7 +168,7 @@ class Library:
             Unanswerable: there is no such source, or one must be said.
             NothingMeasured: there is none at all; says what to do.
         """
-        if name not in self.stored:
+        if not self.stored or (name and name not in self.stored):
             await self.refresh()  # another process may have imported it just now
         if not self.stored:
             raise NothingMeasured(

@@ -14,9 +14,9 @@ import requests
 
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.files import write_atomically
-from ddlbench.prediction.foreign import import_table
-from ddlbench.prediction.foreign_files import read_foreign
-from ddlbench.prediction.imported import write_imported
+from ddlbench.prediction.foreign.files import read_foreign
+from ddlbench.prediction.foreign.imported import write_imported
+from ddlbench.prediction.foreign.table import import_table
 from ddlbench.system.processes import die_with_parent
 
 MOST_S = 300  # to start, to learn, to photograph

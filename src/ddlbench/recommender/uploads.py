@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import create_once
-from ddlbench.prediction.foreign import ALIASES, Imported, import_table
-from ddlbench.prediction.foreign_files import read_foreign
-from ddlbench.prediction.imported import as_csv
+from ddlbench.prediction.foreign.files import read_foreign
+from ddlbench.prediction.foreign.imported import as_csv
+from ddlbench.prediction.foreign.table import ALIASES, Imported, import_table
 from ddlbench.prediction.question import Unanswerable
 from ddlbench.recommender.sources import HERE
 

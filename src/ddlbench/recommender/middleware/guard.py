@@ -9,7 +9,7 @@ from time import monotonic
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ddlbench.prediction.foreign_files import MOST_BYTES
+from ddlbench.prediction.foreign.files import MOST_BYTES
 from ddlbench.recommender.serving import MOST_BODY_BYTES, Serving, is_loopback
 
 IMPORT = "/import"

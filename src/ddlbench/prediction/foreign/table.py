@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.prediction.cell import Cell, Measured
-from ddlbench.prediction.foreign_files import ForeignTable
-from ddlbench.prediction.quantities import quantity, unit_of
+from ddlbench.prediction.foreign.files import ForeignTable
+from ddlbench.prediction.foreign.quantities import quantity, unit_of
 
 # Column -> other names of it, without their units.
 ALIASES: Mapping[str, tuple[str, ...]] = {

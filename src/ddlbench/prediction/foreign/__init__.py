@@ -1,0 +1,1 @@
+"""Tables of others: read, checked row by row, and written with documented columns."""
