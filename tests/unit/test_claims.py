@@ -10,6 +10,8 @@ from ddlbench.claims.judge import judge
 from ddlbench.claims.report import judge_files, verdicts
 from ddlbench.claims.screen import by_claim, overview
 from ddlbench.errors import ConfigError
+from ddlbench.measurements.metrics import METRICS
+from ddlbench.plan import load
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "config/claims").glob("*.yaml"))
@@ -177,3 +179,32 @@ def test_every_study_has_claims_and_there_are_at_least_forty():
         "wang2019",
     } & studies
     assert sum(len(read_claims(file, ROOT)) for file in FILES) >= 40
+
+
+@pytest.fixture(scope="module")
+def default_plan():
+    return load(ROOT / "config/config.yaml", ROOT)
+
+
+def planned(plan, name):
+    """The table that a figure would have if each of its points took equally long."""
+    figure = plan.figures[name]
+    points = {
+        point.id: point for run in plan.runs_of(name) for point in run.points if figure.shows(point)
+    }.values()
+    rows = [
+        {**point.as_dict(), "point_id": point.id, "epoch": epoch}
+        for point in points
+        for epoch in (range(1, point.epochs + 1) if figure.per_epoch else [None])
+    ]
+    values = {f"{metric}{end}": 1.0 for metric in METRICS for end in ("", "_low", "_high")}
+    return pd.DataFrame(rows).assign(status="measured", bounds="interval", **values)
+
+
+def test_the_default_figures_judge_at_least_sixty_claims_and_each_by_one_point_for_a_setting(default_plan):
+    tables = {name: planned(default_plan, name) for name in default_plan.default_figures}
+    claims = [claim for file in FILES for claim in read_claims(file, ROOT) if claim.figure in tables]
+    found = {f"{claim.figure}: {claim.name}": judge(claim, tables) for claim in claims}
+    assert not {name: each.reason for name, each in found.items() if "must choose one" in each.reason}
+    assert not {name: each.reason for name, each in found.items() if "has no column" in each.reason}
+    assert sum(each.verdict != "not reached" for each in found.values()) >= 60
