@@ -24,6 +24,7 @@ POINTS = {
 }
 NORMALISED = {"model": "resnet18", "batch_size": 8, "seed": 1, "steps": 3}  # has BatchNorm
 MLP_BYTES = 4 * 109_386
+LONG_NAME = {"model": "keras_sequential", "batch_size": 32, "seed": 1, "steps": 3}  # with an underscore
 Trained = dict[str, dict[str, Any]]
 
 
@@ -48,7 +49,7 @@ def train(
     def trained(framework: str, names: Iterable[str] = POINTS, **group: Any) -> Trained:
         folder = tmp_path_factory.mktemp("group")
         points = [
-            (POINTS | {"normalised": NORMALISED})[name] | {"save_to": str(folder / f"{name}.npz")}
+            (POINTS | {"normalised": NORMALISED, "long_name": LONG_NAME})[name] | {"save_to": str(folder / f"{name}.npz")}
             for name in names
         ]
         common = {"python": pythons[framework], "datasets": {"digits-28x28x1": str(digits)}}
@@ -159,9 +160,10 @@ def test_a_synchronous_server_times_nothing_and_each_of_its_workers_its_own_step
         assert server["test_loss"] == pytest.approx(alone[point]["ranks"][0]["test_loss"], abs=1e-4)
 
 
-def test_the_first_worker_of_a_synchronous_server_keeps_the_running_statistics(train, alone):
-    served = train("tensorflow", ["normalised"], workers=1, strategy="parameter_server_sync")["normalised"]
-    by_itself = train("tensorflow", ["normalised"], workers=1)["normalised"]
+@pytest.mark.parametrize("point", ["normalised", "long_name"])
+def test_one_worker_of_a_synchronous_server_learns_and_normalises_as_one_by_itself(train, point):
+    served = train("tensorflow", [point], workers=1, strategy="parameter_server_sync")[point]
+    by_itself = train("tensorflow", [point], workers=1)[point]
     losses = [answer["ranks"][-1]["test_loss"] for answer in (served, by_itself)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
 
