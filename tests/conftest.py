@@ -1,5 +1,7 @@
 """All tests: their fixtures, which of them run here, and which run together."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -11,7 +13,12 @@ settings.load_profile("any machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Each of several processes of a test run ends with the one that started it."""
+    """Each of several processes of a test run ends with the one that started it.
+
+    A shell makes its background jobs ignore Ctrl-C, and so what they start: what tests interrupt must hear it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         die_with_parent()
 

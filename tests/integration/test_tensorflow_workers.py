@@ -49,7 +49,8 @@ def train(
     def trained(framework: str, names: Iterable[str] = POINTS, **group: Any) -> Trained:
         folder = tmp_path_factory.mktemp("group")
         points = [
-            (POINTS | {"normalised": NORMALISED, "long_name": LONG_NAME})[name] | {"save_to": str(folder / f"{name}.npz")}
+            (POINTS | {"normalised": NORMALISED, "long_name": LONG_NAME})[name]
+            | {"save_to": str(folder / f"{name}.npz")}
             for name in names
         ]
         common = {"python": pythons[framework], "datasets": {"digits-28x28x1": str(digits)}}
