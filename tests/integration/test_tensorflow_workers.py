@@ -25,6 +25,7 @@ POINTS = {
 NORMALISED = {"model": "resnet18", "batch_size": 8, "seed": 1, "steps": 3}  # has BatchNorm
 MLP_BYTES = 4 * 109_386
 LONG_NAME = {"model": "keras_sequential", "batch_size": 32, "seed": 1, "steps": 3}  # with an underscore
+OTHERS = {"normalised": NORMALISED, "long_name": LONG_NAME}
 Trained = dict[str, dict[str, Any]]
 
 
@@ -48,11 +49,7 @@ def train(
 
     def trained(framework: str, names: Iterable[str] = POINTS, **group: Any) -> Trained:
         folder = tmp_path_factory.mktemp("group")
-        points = [
-            (POINTS | {"normalised": NORMALISED, "long_name": LONG_NAME})[name]
-            | {"save_to": str(folder / f"{name}.npz")}
-            for name in names
-        ]
+        points = [(POINTS | OTHERS)[name] | {"save_to": str(folder / f"{name}.npz")} for name in names]
         common = {"python": pythons[framework], "datasets": {"digits-28x28x1": str(digits)}}
         answers = run_inside(folder, "trainings", framework=framework, points=points, **group, **common)
         return {

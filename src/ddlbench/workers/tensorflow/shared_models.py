@@ -41,7 +41,7 @@ class SharedGraph:
     def __init__(self, assignment: Assignment, name: str, shape: Shape) -> None:
         self.name, self.shape = name, shape
         self.graph = tf.Graph()
-        self.container = "-".join((name, *map(str, shape))).replace("_", "-")  # which it takes no underscore in
+        self.container = "-".join((name.replace("_", "-"), *map(str, shape)))  # it may have no underscore
         task = f"/job:{assignment.role}/task:{assignment.index}"
         self.place = v1.train.replica_device_setter(
             cluster=tf.train.ClusterSpec(assignment.cluster), worker_device=task
