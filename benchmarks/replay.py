@@ -204,7 +204,7 @@ def dilation_for(group: GroupOnHosts, case: Case) -> float:
     working = Waiting(group.group.pids())
     group.group.train(1, from_fresh=True)
     work_ms = sum(each["ran_ms"] for each in working.since_start())
-    allowed_ms = OWN_WORK * len(group.hosts.hosts[0].cores) * case.step_ms
+    allowed_ms = OWN_WORK * len(group.hosts.hosts[0].cores) * case.least_step_ms()
     return rounded_up(max(LEAST, MARGIN * work_ms / allowed_ms))
 
 

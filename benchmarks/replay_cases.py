@@ -80,6 +80,11 @@ class Case:
         sent = 2 * self.workers * model if self.servers else 2 * (self.workers - 1) / self.workers * model
         return self.step_ms + sent * 8e-3 / (self.bandwidth_mbit * _DATA_OF_WIRE)
 
+    def least_step_ms(self) -> float:
+        """What any step takes at least: its compute, or what passes the busiest link in one direction."""
+        directions = 2 if self.servers else 1  # arithmetic has parameters follow gradients
+        return max(self.step_ms, (self.arithmetic_ms() - self.step_ms) / directions)
+
     def __str__(self) -> str:
         system = f"{self.framework} {self.strategy.replace('_', ' ')}"
         return f"{system}, {self.model}, {self.workers} workers, {self.step_ms:g} ms, {self.link}"

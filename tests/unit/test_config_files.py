@@ -1,12 +1,14 @@
 """The configuration that ships: it is valid, its two scales agree, its reference is in step."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from small_study import REPOSITORY
 
 from ddlbench.configuration.schema import schemas
+from ddlbench.memory.misfits import misfits
 from ddlbench.plan import load
 from ddlbench.plan.catalogue import DATASETS, MODELS, NAMES
 from ddlbench.plan.reference import readme
@@ -80,10 +82,53 @@ def test_the_laptop_asks_one_host_for_the_batch_that_does_not_fit(laptop):
     assert [batch for batch in batches if batch[1] == 64000] == [(1, 64000)]
 
 
-@pytest.mark.parametrize("scale", ["laptop", "paper"])
-def test_everything_that_ships_can_be_measured(scale, request):
-    plan = request.getfixturevalue(scale)
-    assert {plan.status(point).name for run in plan.runs for point in run.points} == {"measurable"}
+def test_everything_of_the_default_configuration_can_be_measured(laptop):
+    assert {laptop.status(point).name for run in laptop.runs for point in run.points} == {"measurable"}
+
+
+def test_only_what_no_profile_has_cannot_be_measured_of_the_papers_grids(paper):
+    reasons = {reason for run in paper.runs for point in run.points if (reason := paper.status(point).reason)}
+    assert reasons == {
+        "no profile of v100 has resnet50 on 224x224x3; it has batches of 16, 32, 64, 128, 192",
+    }
+
+
+def replayed(plan, study, grid):
+    """The devices that a grid replays, and the points that are measured of it: (workers, batch of a worker, model)."""
+    points = plan.grid(study, grid).points
+    devices = {point.replay.device if point.replay else "" for point in points}
+    measured = {
+        (point.workers, point.batch_size // point.workers, point.model)
+        for point in points
+        if plan.status(point).name == "measurable"
+    }
+    return devices, measured
+
+
+@pytest.mark.parametrize("grid", ["parameter_server", "ring"])
+def test_shi2019_has_all_its_models_on_as_many_k80s_with_its_batch(paper, grid):
+    models = ("alexnet", "vgg16", "vgg19", "resnet50", "resnet152")
+    devices, measured = replayed(paper, "shi2019", grid)
+    assert devices == {"k80"}
+    assert measured == {(workers, 32, model) for workers in range(1, 7) for model in models}
+
+
+def test_wang2019_has_its_v100s_in_nodes_of_eight_and_up_to_64(paper):
+    assert replayed(paper, "wang2019", "containers") == (
+        {"v100"},
+        {(1, 128, "resnet50"), (8, 128, "resnet50")},
+    )
+    of_frameworks = paper.grid("wang2019", "frameworks").points
+    assert {(point.hosts, point.workers) for point in of_frameworks} == {(2, 16)}
+    devices, measured = replayed(paper, "wang2019", "scaling")
+    assert devices == {"v100"}
+    assert measured == {(workers, 128, "resnet50") for workers in (1, 2, 4, 8, 16, 32, 64)}
+
+
+def test_the_papers_gpus_fit_into_the_memory_of_a_laptop(paper, monkeypatch):
+    laptops = SimpleNamespace(available=16 << 30)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: laptops)
+    assert [each.point.id for each in misfits(paper) if each.point.replay] == []
 
 
 def blocks(schema: object, path: str = "") -> Iterator[tuple[str, dict]]:

@@ -144,6 +144,33 @@ def test_without_a_profile_the_command_that_measures_one_is_said(tmp_path):
     assert "`ddlbench profile resnet50 --batch 7 --image-shape 224x224x3` measures one" in text
 
 
+def with_gaps(root: Path, **grid: object) -> Plan:
+    """The plan of a small repository, whose hosts leave gaps where no profile has a step."""
+    settings, study = small_repository(root)
+    study["hosts"]["four"] |= {"device": "v100", "without_profile": "gap"}
+    more = {"compute": "replay", "model": "resnet50", "dataset": "synthetic", "image_shape": "224x224x3"}
+    del study["grids"]["latency"]["batch_size"]
+    study["grids"]["latency"] |= {**more, "batch_per_worker": [7, 128], **grid}
+    write_study(root, study)
+    return load(settings, root)
+
+
+def test_hosts_may_leave_gaps_where_no_profile_has_a_step_and_the_gap_says_why(tmp_path):
+    plan = with_gaps(tmp_path)
+    points = {point.batch_size // point.workers: point for point in plan.grid("small2000", "latency").points}
+    reason = "no profile of v100 has resnet50 on 224x224x3; it has batches of 16, 32, 64, 128, 192"
+    assert plan.status(points[7]) == ("not_available", reason)
+    assert plan.status(points[128]).name == "measurable"
+    assert Point.from_dict(points[7].as_dict()) == points[7]
+
+
+def test_a_gap_changes_nothing_of_points_that_have_a_profile(tmp_path):
+    refusing, gaps = tmp_path / "refusing", tmp_path / "gaps"
+    whole = repository(refusing, batch_per_worker=128).grid("small2000", "latency").points
+    assert whole == with_gaps(gaps, batch_per_worker=128).grid("small2000", "latency").points
+    assert "unknown" not in whole[0].as_dict()["replay"]
+
+
 def test_hosts_without_a_device_cannot_be_replayed(tmp_path):
     text = refused(tmp_path, hosts="pair", workers=2)
     assert "hosts.pair has no `device` to replay (a name of config/devices.yaml)" in text

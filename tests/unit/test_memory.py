@@ -103,9 +103,9 @@ def test_a_machine_with_enough_memory_can_run_every_point_of_the_papers_grids(pa
 
 
 def test_on_a_small_machine_check_and_doctor_name_what_its_memory_cannot_hold(papers, monkeypatch):
-    with_memory(monkeypatch, 24)
-    assert any(line.startswith("wang2019: ") and "resnet50" in line for line in too_large(papers))
-    judged = verdict(papers, "wang2019_fig4", [], lacking_here(papers))
+    with_memory(monkeypatch, 16)
+    assert any(line.startswith("anwar2021: ") and "keras_sequential" in line for line in too_large(papers))
+    judged = verdict(papers, "anwar2021_fig9", [], lacking_here(papers))
     assert any(reason.startswith("memory: ") for reason in judged.lacks)
     assert verdict(papers, "zhao2016_fig5", [], lacking_here(papers)).is_whole
 

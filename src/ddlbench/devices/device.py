@@ -30,6 +30,7 @@ class Replay:
         forward_ms: the whole forward pass.
         backward_ms: the time before the gradient of each parameter array is ready, from the last array to the first.
         optimizer_ms: the update of all parameters.
+        unknown: why nothing is known of the step, and the times are 0; empty if it is known.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Replay:
     forward_ms: float
     backward_ms: tuple[float, ...]
     optimizer_ms: float
+    unknown: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Replay":
@@ -55,8 +57,9 @@ class Replay:
         return cls(**{**data, "backward_ms": tuple(data["backward_ms"])})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON data."""
-        return asdict(self) | {"backward_ms": list(self.backward_ms)}
+        """Return JSON data. A step that is known has no key for what is not, as in records from before."""
+        data = asdict(self) | {"backward_ms": list(self.backward_ms)}
+        return data if self.unknown else {key: value for key, value in data.items() if key != "unknown"}
 
     @property
     def step_ms(self) -> float:
@@ -134,6 +137,33 @@ class Device:
         raise NoProfile(
             f"{self.key} has no profile of {model} on {shape} with {batch} images a worker (known batches: {batches}; "
             "between two of them it is interpolated)"
+        )
+
+    def unknown(self, model: str, image_shape: Shape) -> Replay:
+        """Stand for a step that no profile has, so that a figure can show a gap and say why.
+
+        Args:
+            model: a name of the catalogue.
+            image_shape: of an image, (height, width, channels).
+
+        Returns:
+            A replay that nobody can run.
+        """
+        batches = sorted(
+            each.batch for each in self.profiles if (each.model, each.image_shape) == (model, image_shape)
+        )
+        known = f"; it has batches of {', '.join(map(str, batches))}" if batches else ""
+        return Replay(
+            name=f"{self.name}, {self.precision} (unknown)",
+            device=self.key,
+            kind=self.kind,
+            precision=self.precision,
+            origin="measured",
+            source="",
+            forward_ms=0.0,
+            backward_ms=(),
+            optimizer_ms=0.0,
+            unknown=f"no profile of {self.key} has {model} on {'x'.join(map(str, image_shape))}{known}",
         )
 
     def _replayed(self, division: Division, profiles: Sequence[Profile]) -> Replay:

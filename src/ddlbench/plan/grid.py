@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from ddlbench.configuration.schema import Path_, Problem
+from ddlbench.devices.device import Device, NoProfile, Replay
 from ddlbench.devices.uneven import uneven_of
 from ddlbench.errors import nearest
 from ddlbench.plan.axis import LINK_AXES, LINK_KEYS, Axes
@@ -248,6 +249,18 @@ def _point(
     if cell["compute"] == "replay" and host.device:
         share = -(-cell["batch_size"] // cell["workers"])
         step = cell["model"], cell["image_shape"], share
-        cell["replay"] = host.device.replay(*step)
-        cell["uneven"] = uneven_of(host.uneven, host.jitter, host.devices, total, step)
+        cell["replay"] = _replay_or_gap(host.device, step, host.without_profile == "gap")
+        if not cell["replay"].unknown:
+            cell["uneven"] = uneven_of(host.uneven, host.jitter, host.devices, total, step)
     return Point(host_count=host.count, vcpus=host.vcpus, memory_gb=host.memory_gb, seed=seed, **cell)
+
+
+def _replay_or_gap(device: Device, step: tuple[str, tuple[int, ...], int], gap: bool) -> Replay:
+    """What a worker replays; with `gap` one that says what is unknown, where no profile has the step."""
+    model, (height, width, channels), batch = step
+    try:
+        return device.replay(model, (height, width, channels), batch)
+    except NoProfile:
+        if not gap:
+            raise
+        return device.unknown(model, (height, width, channels))

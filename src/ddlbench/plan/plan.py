@@ -192,6 +192,8 @@ class Plan:
             lacking.append("runtime docker between machines (possible are bare, apptainer)")
         if lacking:
             return Status("not_available", "not available yet: " + "; ".join(lacking))
+        if point.replay and point.replay.unknown:
+            return Status("not_available", point.replay.unknown)
         if point.devices == "gpu" and point.fabric not in BETWEEN_MACHINES and not self.gpus:
             return Status("not_available", NO_GPU)
         return Status("measurable", None)

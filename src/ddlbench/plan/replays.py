@@ -83,7 +83,7 @@ def _without_profile(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Problem
         ):
             height, width, channels = map(int, shape.split("x"))
             try:
-                for each in (device, *_others(hosts[name])):
+                for each in (*_main(device, hosts[name]), *_others(hosts[name])):
                     each.replay(model, (height, width, channels), batch)
             except NoProfile as error:
                 command = f"ddlbench profile {model} --batch {batch} --image-shape {shape}"
@@ -98,6 +98,11 @@ def _shares(axes: Axes) -> set[int]:
     return {
         -(-batch // workers) for batch, workers in product(axes["batch_size"].values, axes["workers"].values)
     }
+
+
+def _main(device: Device, hosts: Hosts) -> list[Device]:
+    """The device of most hosts, where what it has no profile of is refused."""
+    return [device] if hosts.without_profile == "refuse" else []
 
 
 def _others(hosts: Hosts) -> list[Device]:

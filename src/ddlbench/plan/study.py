@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from ddlbench.devices.device import Device
 from ddlbench.devices.uneven import Jitter
@@ -50,6 +50,7 @@ class Hosts:
     uneven: Sequence[Mapping[str, Any]] = ()  # those that differ, as in the study's file
     jitter: Jitter | None = None
     devices: Mapping[str, Device] = field(default_factory=dict)  # of those, by name
+    without_profile: Literal["refuse", "gap"] = "refuse"  # what becomes of points whose step no profile has
 
 
 @dataclass(frozen=True)

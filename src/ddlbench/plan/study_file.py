@@ -92,6 +92,7 @@ class StudyFile:
                 host.get("uneven", ()),
                 Jitter(**host["jitter"]) if "jitter" in host else None,
                 devices,
+                host.get("without_profile", "refuse"),
             )
             for name, host in block(data, "hosts").items()
         }

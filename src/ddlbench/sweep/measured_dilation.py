@@ -55,19 +55,37 @@ def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_per
     star = group.hosts.star
     assert star is not None
     allowed = own_work_percent / 100 * len(group.hosts.hosts[0].cores)
-    shortest = {}
-    for point in sorted(points, key=lambda each: -each.replay.step_ms if each.replay else 0.0):
-        shortest[point.model, point.image_shape] = point
+    of_model: dict[tuple[str, tuple[int, ...]], list[Point]] = {}
+    for point in points:
+        of_model.setdefault((point.model, point.image_shape), []).append(point)
     needed = [least_dilation(points), _MARGIN * _forwardable(star, points)]
-    for point in shortest.values():
-        assert point.replay is not None
-        allowed_ms = allowed * point.replay.step_ms
+    for same in of_model.values():
+        point = same[0]
         moved = _moved(group, star, point)
-        span_ms = _SHARE_OF_STEP * point.replay.step_ms * max(LEAST, moved.work_ms / allowed_ms)
+        step_ms = min(least_step_ms(each, moved.most_bytes) for each in same)
+        allowed_ms = allowed * step_ms
+        span_ms = _SHARE_OF_STEP * step_ms * max(LEAST, moved.work_ms / allowed_ms)
         star.shape(Link(moved.most_bytes * 8e-3 / span_ms * star.dilation))
         needed.append(_MARGIN * _moved(group, star, point).work_ms / allowed_ms)
         star.shape(None)
     return rounded_up(max(needed))
+
+
+def least_step_ms(point: Point, most_bytes: int) -> float:
+    """Compute what a replayed step takes at least: its compute, or its bytes on the link that most of them pass.
+
+    Args:
+        point: its compute is replayed.
+        most_bytes: that pass a host's link in one direction, in a step.
+
+    Returns:
+        The time in ms, without dilation. Of hosts of several workers, or on sites, compute alone counts: which of
+        several links the bytes pass is not known.
+    """
+    assert point.replay is not None
+    alone = point.bandwidth_mbit is None or point.workers_per_host > 1
+    on_link_ms = 0.0 if alone else most_bytes * 8e-3 / float(point.bandwidth_mbit or 0)
+    return max(point.replay.step_ms, on_link_ms)
 
 
 def _forwardable(star: Star, points: Sequence[Point]) -> float:

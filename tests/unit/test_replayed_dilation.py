@@ -1,0 +1,39 @@
+"""What a replayed step takes at least, by which its time dilation is chosen."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+from small_study import REPOSITORY, small_repository, write_study
+
+from ddlbench.devices.devices_file import devices_from
+from ddlbench.plan import Point, load
+from ddlbench.sweep.measured_dilation import least_step_ms
+
+DEVICES = devices_from(yaml.safe_load((REPOSITORY / "config/devices.yaml").read_text()))
+MEGABYTES = 1_000_000
+
+
+@pytest.fixture
+def point(tmp_path) -> Point:
+    settings, study = small_repository(tmp_path)
+    write_study(tmp_path, study)
+    of_two = next(
+        each for each in load(settings, tmp_path).grid("small2000", "latency").points if each.bandwidth_mbit
+    )
+    alexnet = DEVICES["k80"].replay("alexnet", (224, 224, 3), 32)  # 79 ms
+    return replace(of_two, compute="replay", replay=alexnet, bandwidth_mbit=2000.0)
+
+
+def test_a_step_takes_at_least_as_long_as_its_bytes_on_the_busiest_link(point):
+    assert least_step_ms(point, 244 * MEGABYTES) == pytest.approx(976)
+
+
+def test_a_step_takes_at_least_as_long_as_its_compute(point):
+    assert least_step_ms(point, MEGABYTES) == pytest.approx(1000 * 32 / 406.08)
+    assert least_step_ms(replace(point, bandwidth_mbit=None), 0) == pytest.approx(1000 * 32 / 406.08)
+
+
+def test_of_hosts_of_several_workers_only_compute_counts(point):
+    shared = replace(point, workers_per_host=2)
+    assert least_step_ms(shared, 244 * MEGABYTES) == pytest.approx(1000 * 32 / 406.08)
