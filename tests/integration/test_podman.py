@@ -22,7 +22,7 @@ from tests.support.ordinary_user import User, ordinary_user
 from tests.support.pipeline import Pipeline, new_pipeline, with_images
 from tests.support.podman_engine import podman_engine
 
-IMAGE = Path(".images/torch/docker.json")
+IMAGE, BASE = Path(".images/torch/docker.json"), Path(".images/base/docker.json")
 
 
 def configure(pipeline: Pipeline, *runtimes: str, **settings: Any) -> None:
@@ -94,7 +94,8 @@ def test_a_user_without_root_docker_and_fuse_measures_in_podman_and_in_apptainer
     pipeline = with_podman.copy(root)
     configure(pipeline, "docker", "apptainer")
     with user.podman() as address:
-        (root / IMAGE).write_text(json.dumps(moved_image(root, podman_address, address)))
+        for image in (BASE, IMAGE):
+            move_image(root / image, podman_address, address)
         user.give(root)
         answer = user.run(
             *(user.python(), *pipeline.command("tiny2000_fig1")[1:]),
@@ -114,10 +115,10 @@ def test_a_user_without_root_docker_and_fuse_measures_in_podman_and_in_apptainer
     assert {file.owner() for file in (root / "results").rglob("*")} == {user.name}
 
 
-def moved_image(root: Path, here: str, there: str) -> dict[str, Any]:
-    """Give an engine the image that another has; returns its description."""
-    described: dict[str, Any] = json.loads((root / IMAGE).read_text())
+def move_image(description: Path, here: str, there: str) -> None:
+    """Give an engine the image that another has, and describe it as it is there."""
+    described = json.loads(description.read_text())
     of_root, of_user = (docker.DockerClient(address, timeout=600) for address in (here, there))
     with closing(of_root) as giver, closing(of_user) as taker:
         (taken,) = taker.images.load(giver.images.get(described["image_id"]).save(named=True))
-        return {**described, "image_id": taken.id}
+        description.write_text(json.dumps({**described, "image_id": taken.id}))

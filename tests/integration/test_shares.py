@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -32,8 +33,7 @@ def group(tmp_path) -> Iterator[Path]:
     """A CPU control group that is not the root."""
     root = own_group_here()
     assert root is not None
-    folder = root / f"tests-{tmp_path.name}"
-    folder.mkdir()
+    folder = Path(mkdtemp(dir=root, prefix="tests-"))
     yield folder
     assert eventually(lambda: not any(each.is_dir() for each in folder.iterdir())), "groups of hosts are left"
     assert eventually(lambda: _is_removed(folder))

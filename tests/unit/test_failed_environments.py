@@ -1,6 +1,7 @@
 """An environment that could not be made says why, in full and in one line, and is tried again."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from ddlbench.environments.failed_environments import (
     create_or_record,
     failure_of,
     failures,
+    has_lost_its_interpreter,
     lacks_its_environment,
     read_description,
     record_failure,
@@ -72,6 +74,22 @@ def test_a_failure_is_recorded_told_to_who_needs_the_environment_and_tried_again
     with pytest.raises(DdlbenchError, match=r"nowhere\.txt: there are no such requirements"):
         read_description(stamp)
     assert could_not_be_made(stamp)
+
+
+def test_an_environment_whose_interpreter_is_gone_has_lost_it_and_an_image_has_none_here(
+    tmp_path: Path,
+) -> None:
+    stamp, python = tmp_path / "environment.json", tmp_path / "bin/python"
+    stamp.write_text(json.dumps({"runtime": "bare", "python": str(python)}))
+    assert has_lost_its_interpreter(stamp)
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    assert not has_lost_its_interpreter(stamp)
+    python.unlink()
+    python.symlink_to(tmp_path / "python-of-before-the-upgrade")
+    assert has_lost_its_interpreter(stamp)
+    stamp.write_text(json.dumps({"runtime": "docker", "python": "/opt/ddlbench/bin/python"}))
+    assert not has_lost_its_interpreter(stamp)
 
 
 def test_only_what_is_described_is_there(tmp_path: Path) -> None:

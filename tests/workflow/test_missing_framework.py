@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.pipeline import Pipeline
+from tests.support.repository import dry_run
 from tests.support.tiny_study import TINY_STUDY
 
 
@@ -58,3 +60,11 @@ def read_environments(config: Path) -> dict[str, Any]:
     from ddlbench.configuration.yaml_file import read_yaml
 
     return dict(read_yaml(config, config.parent)["environments"])
+
+
+def test_an_environment_that_has_lost_its_interpreter_is_made_again(prepared: Pipeline) -> None:
+    stamp = prepared.root / ".environments/torch/environment.json"
+    described = json.loads(stamp.read_text())
+    assert "environment" not in dry_run(prepared.root, "tiny2000_fig1")
+    stamp.write_text(json.dumps({**described, "python": str(prepared.root / "moved/bin/python")}))
+    assert dry_run(prepared.root, "tiny2000_fig1")["environment"] == 1

@@ -22,8 +22,13 @@ def again_if_damaged(output, is_due=lambda path, wildcards: False):
 
 
 def has_failed(description, wildcards):
-    """Whether an environment or a runtime could not be made. Each start tries again."""
+    """Whether a runtime could not be had. Each start tries again."""
     return could_not_be_made(description)
+
+
+def is_unusable(description, wildcards):
+    """Whether an environment could not be made, or has lost its interpreter since."""
+    return could_not_be_made(description) or has_lost_its_interpreter(description)
 
 
 def lacks_its_image(description, wildcards):

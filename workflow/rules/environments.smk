@@ -4,7 +4,7 @@ rule environment:
     input:
         requirements=requirements,
         recipe=lambda wildcards: recipe_files(requirements(wildcards)),
-        again=again_if(has_failed, ".environments/{environment}/environment.json"),
+        again=again_if(is_unusable, ".environments/{environment}/environment.json"),
     output:
         ".environments/{environment}/environment.json",
     log:

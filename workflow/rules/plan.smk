@@ -23,7 +23,7 @@ from ddlbench.runs.order import FIRST, priorities
 from ddlbench.plan.request import OF_THE_PLAN, planned_gpus
 from ddlbench.plan.settings import as_params
 from ddlbench.containers.base_image import PACKAGES
-from ddlbench.environments.failed_environments import could_not_be_made, failures
+from ddlbench.environments.failed_environments import could_not_be_made, failures, has_lost_its_interpreter
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.containers.image_files import has_vanished
 from ddlbench.recommender.active.options import options_of

@@ -4,6 +4,7 @@ A point that needs such an environment becomes a gap with the reason; all other 
 """
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -122,6 +123,19 @@ def could_not_be_made(stamp: Path) -> bool:
     except (OSError, ValueError):
         return True
     return not isinstance(content, dict) or "failure" in content
+
+
+def has_lost_its_interpreter(stamp: Path) -> bool:
+    """Check whether an environment's interpreter is gone: its folder was moved or emptied, or Python was upgraded.
+
+    Args:
+        stamp: the JSON file of its description.
+
+    Returns:
+        True if the file names an interpreter of this machine that cannot be run.
+    """
+    content = read_json(stamp)
+    return content.get("runtime") == "bare" and not os.access(content.get("python", ""), os.X_OK)
 
 
 def lacks_its_environment(manifest: Path) -> bool:
