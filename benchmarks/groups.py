@@ -30,7 +30,7 @@ from ddlbench.launch.roles import members, worker_of
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host, Placement, place
 from ddlbench.network.star import Star
-from ddlbench.protocol.messages import FROM_MEMBER, Hello, ModelShape, Shape, TrainingPoint
+from ddlbench.protocol.messages import FROM_MEMBER, Hello, ModelShape, Prepared, Shape, TrainingPoint
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.shares.division import Division
 from ddlbench.shares.fillers import Fillers
@@ -105,12 +105,12 @@ class Ours:
         self.group, self.fillers, self.between = group, fillers, between
         self.images, self.shape = images, shape
 
-    def take(self, model: str, batch_size: int, momentum: float = 0.0) -> int:
-        """Prepare a model and its batches; returns the number of its parameters."""
+    def take(self, model: str, batch_size: int, momentum: float = 0.0) -> list[Prepared]:
+        """Prepare a model and its batches; returns what each rank says of it."""
         point = TrainingPoint(
             model, self.shape, self.images, batch_size, learning_rate=0.01, momentum=momentum
         )
-        return self.group.prepare(point, seed=1)[0].parameter_count or 0
+        return self.group.prepare(point, seed=1)
 
     def train(self, steps: int, *, from_fresh: bool = False) -> list[float]:
         """The times of `steps` steps that the ranks take together."""

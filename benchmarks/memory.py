@@ -140,7 +140,7 @@ def inside(job: dict[str, Any]) -> list[dict[str, Any]]:
             ) as group,
         ):
             phases.append(sizes(group.group.pids()))
-            fits = group.take(model, WORKERS * images, MOMENTUM)
+            fits = all(each.fits for each in group.take(model, WORKERS * images, MOMENTUM))
             phases.append(sizes(group.group.pids()))
             if fits:
                 group.train(1)

@@ -100,7 +100,7 @@ def inside(job: dict[str, Any]) -> list[dict[str, Any]]:
         ):
             star.shape(LINK)
             for model in MODELS:
-                parameters = group.take(model, BATCH_SIZE)
+                parameters = group.take(model, BATCH_SIZE)[0].parameter_count or 0
                 group.train(1)
                 telemetry.begin(model, 0)
                 group.train(job["steps"])
