@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from measurement_samples import MEASURE, a_fingerprint, a_point, a_record, a_repository
+from signing_keys import new_key
 
 from ddlbench.cli.main import main
 from ddlbench.errors import DdlbenchError
@@ -33,8 +34,7 @@ def root(tmp_path, monkeypatch):
 def keys(tmp_path_factory):
     """A folder with an SSH key and a file that allows its owner to sign."""
     folder = tmp_path_factory.mktemp("keys")
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True)
-    (folder / "signers").write_text(f"lab {(folder / 'key.pub').read_text()}")
+    new_key(folder)
     return folder
 
 
@@ -201,8 +201,7 @@ def test_a_changed_list_or_signature_is_refused(root, keys, name):
 
 def test_a_signature_of_somebody_else_is_refused(root, keys):
     sign(root / "results", keys / "key")
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", keys / "other"], check=True)
-    (keys / "signers").write_text(f"lab {(keys / 'other.pub').read_text()}")
+    new_key(keys, "other")
     with pytest.raises(DdlbenchError, match=r"nobody in .* has signed this"):
         check_signature(root / "results", keys / "signers")
 

@@ -4,15 +4,16 @@
     results/SHA256SUMS.sig      its signature, by `ssh-keygen -Y sign`
 
 Anybody can check it without ddlbench: `ssh-keygen -Y verify -n ddlbench ...`, then `sha256sum -c SHA256SUMS`.
+An archive of results is one file, and has a signature of its own beside it (`report.zip.sig`).
 """
 
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import read_regular, sha256_file, write_atomically
+from ddlbench.files import open_regular, read_regular, sha256_file, write_atomically
 from ddlbench.measurements.mismatches import Comparison, Mismatch
 from ddlbench.measurements.whole_results import LISTING, SIGNATURE, files_below
 
@@ -41,16 +42,60 @@ def sign(results: Path, key: Path) -> int:
     Raises:
         DdlbenchError: a file cannot be read, or ssh-keygen cannot sign.
     """
-    listing, signature = results / LISTING, results / SIGNATURE
+    listing = results / LISTING
     names = sorted(file.relative_to(results).as_posix() for file in files_below(results))
     try:
         lines = [f"{sha256_file(results / name, follow=False)}  {name}\n" for name in names]
     except OSError as error:
         raise DdlbenchError(f"{error.filename}: {error.strerror}, so nothing was signed") from None
     write_atomically(listing, "".join(lines))
-    signature.unlink(missing_ok=True)
-    _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, str(listing), what=f"{listing} could not be signed")
+    sign_file(listing, key)
     return len(names)
+
+
+def sign_file(file: Path, key: Path) -> Path:
+    """Sign one file.
+
+    Args:
+        file: as an archive of results.
+        key: as of `sign`.
+
+    Returns:
+        Its signature, beside it.
+
+    Raises:
+        DdlbenchError: ssh-keygen cannot sign.
+    """
+    signature = _signature_of(file)
+    signature.unlink(missing_ok=True)
+    _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, str(file), what=f"{file} could not be signed")
+    return signature
+
+
+def signer_of(file: Path, signers: Path) -> str:
+    """Check the signature of one file.
+
+    Args:
+        file: as an archive of results.
+        signers: as of `check_signature`.
+
+    Returns:
+        The signer.
+
+    Raises:
+        DdlbenchError: there is no signature, or none of these signers made it.
+    """
+    signature = _signature_of(file)
+    try:
+        read_regular(signature)
+        content = open_regular(file, follow=True)
+    except OSError as error:
+        raise DdlbenchError(
+            f"{signature}: there is no signature that can be read ({error.strerror or error}).\n"
+            f"  Who publishes the file signs it with:  ddlbench sign --key FILE {file}"
+        ) from None
+    with content:
+        return _signer(signature, signers, content)
 
 
 def check_signature(results: Path, signers: Path) -> Signed:
@@ -77,10 +122,7 @@ def check_signature(results: Path, signers: Path) -> Signed:
             f"{signature}: these results have no signature that can be read ({error}).\n"
             "  Who publishes them signs them with:  ddlbench sign --key FILE"
         ) from None
-    given = ("-f", str(signers), "-s", str(signature))
-    refusal = f"{signature}: nobody in {signers} has signed this"
-    signer, *_ = _ssh_keygen("find-principals", *given, what=refusal).splitlines() or [""]
-    _ssh_keygen("verify", *given, "-I", signer, "-n", NAMESPACE, content=content, what=refusal)
+    signer = _signer(signature, signers, content)
     comparison = Comparison()
     for name, sha256 in expected.items():
         comparison.compare(results, name, sha256)
@@ -90,11 +132,26 @@ def check_signature(results: Path, signers: Path) -> Signed:
     return Signed(signer, len(expected), comparison.sorted())
 
 
-def _ssh_keygen(action: str, *arguments: str, what: str, content: bytes | None = None) -> str:
+def _signature_of(file: Path) -> Path:
+    return file.with_name(f"{file.name}.sig")
+
+
+def _signer(signature: Path, signers: Path, content: bytes | IO[bytes]) -> str:
+    given = ("-f", str(signers), "-s", str(signature))
+    refusal = f"{signature}: nobody in {signers} has signed this"
+    signer, *_ = _ssh_keygen("find-principals", *given, what=refusal).splitlines() or [""]
+    _ssh_keygen("verify", *given, "-I", signer, "-n", NAMESPACE, content=content, what=refusal)
+    return signer
+
+
+def _ssh_keygen(action: str, *arguments: str, what: str, content: bytes | IO[bytes] | None = None) -> str:
     """What `ssh-keygen -Y` answers; without `content` it may ask its user on the terminal."""
     command: Sequence[str] = ["ssh-keygen", "-Y", action, *arguments]
     try:
-        answer = subprocess.run(command, input=content, capture_output=True)
+        if isinstance(content, bytes):
+            answer = subprocess.run(command, input=content, capture_output=True)
+        else:
+            answer = subprocess.run(command, stdin=content, capture_output=True)
     except FileNotFoundError:
         raise DdlbenchError(f"{what}: ssh-keygen is missing (Debian's package openssh-client)") from None
     if answer.returncode:

@@ -45,7 +45,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--signers",
         metavar="SIGNERS",
         type=existing_file,
-        help="who may have signed the results (`ddlbench sign`): a name and a public SSH key on each line",
+        help="who may have signed the results or the archive (`ddlbench sign`): a name and a public SSH key on each line",
     )
     parser.set_defaults(command=_verify)
 
@@ -69,11 +69,15 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _verify_archive(arguments: argparse.Namespace) -> int:
     """Check an archive by itself. Code that differs is told; it lies outside of the archive, so it is no damage."""
+    from ddlbench.measurements.signature import signer_of
     from ddlbench.report.archive import check_archive
 
-    if len(arguments.files) > 1 or arguments.repair or arguments.signers:
-        raise ConfigError("an archive is verified by itself, without --repair and --signers")
-    found = check_archive(arguments.files[0])
+    if len(arguments.files) > 1 or arguments.repair:
+        raise ConfigError("an archive is verified by itself, without --repair")
+    archive = arguments.files[0]
+    if arguments.signers:
+        print(f"signed by {signer_of(archive, arguments.signers)}")
+    found = check_archive(archive)
     for mismatch in found.damage:
         print(mismatch)
     if len(found.damage) < len(found.mismatches):
