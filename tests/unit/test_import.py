@@ -53,6 +53,15 @@ def test_the_printed_rows_are_taken_as_they_are_printed(tmp_path, capsys):
     assert is_imported(tmp_path / "imported/anwar.csv")
 
 
+def test_the_name_of_what_was_measured_here_is_no_name_for_a_table_of_others(tmp_path, capsys):
+    (tmp_path / "here.csv").write_text(PRINTED)
+    assert main(["import", "here.csv"]) == 2
+    assert "--output imported/theirs.csv" in capsys.readouterr().err
+    assert not (tmp_path / "imported").exists()
+    assert main(["import", "here.csv", "--output", "imported/theirs.csv"]) == 0
+    assert main(["import", "here.csv", "--output", "other/here.csv"]) == 0
+
+
 def test_each_bad_row_is_named_by_its_line_and_left_out(tmp_path, capsys):
     rows = [
         "workers,batch,latency,epoch_time,accuracy",

@@ -55,15 +55,22 @@ def _column(text: str) -> tuple[str, str]:
 
 def _import(arguments: argparse.Namespace) -> int:
     """Return 0 if at least one row is good; what is wrong in others goes to standard error."""
+    from ddlbench.errors import ConfigError
     from ddlbench.prediction.foreign.files import read_foreign
     from ddlbench.prediction.foreign.imported import write_imported
     from ddlbench.prediction.foreign.table import import_table
+    from ddlbench.recommender.sources import HERE
 
     path: Path = arguments.file
+    output: Path = arguments.output or FOLDER / f"{path.stem}.csv"
+    if output.resolve() == (FOLDER / f"{HERE}.csv").resolve():
+        raise ConfigError(
+            f"{output}: {HERE!r} is what was measured here, so nobody would find an imported table of that name.\n"
+            f"  Choose another one, as  --output {FOLDER}/theirs.csv"
+        )
     header = arguments.header.split(",") if arguments.header else None
     table = read_foreign(path, header)
     found = import_table(table, path, given=dict(arguments.column), images=arguments.images)
-    output = arguments.output or FOLDER / f"{path.stem}.csv"
     write_imported(output, found.measured, found.per)
     for line, mistake in found.mistakes[:MOST_MISTAKES]:
         print(f"{path}: {found.counted} {line} is left out: {mistake}", file=sys.stderr)
