@@ -127,7 +127,7 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 lock:
 	@$(COMPILE) --upgrade pyproject.toml --group build -o requirements.lock
 	$(COMPILE) --upgrade pyproject.toml --group build --extra dev -c requirements.lock -o requirements-dev.lock
-	for source in containers/*/requirements-*.in; do
+	for source in containers/*/requirements-*.in tests/support/crate_validator.in; do
 	  from=
 	  if grep -q '^torch==.*+cpu' $$source; then
 	    from="$(TORCH_INDEX)"
