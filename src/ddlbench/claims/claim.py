@@ -7,6 +7,7 @@ from typing import Any
 
 from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.errors import ConfigError, nearest
+from ddlbench.plan.catalogue import FRAMEWORKS
 
 SETTINGS = {
     "ratio": "2",
@@ -28,6 +29,9 @@ class Claim:
     to setting. `least`: it is less in the first setting than in each other one. `value`: the only setting's quantity is
     the paper's value. `fails`: the only setting does not fit into a host's memory.
 
+    `frameworks` are those that may judge it, the paper's first: the first one does that was measured in all settings.
+    None: any, of which there must be one point in each setting.
+
     `devices` are those of the paper. Devices that are only replayed judge a claim if it says `replayed: true`: what it
     is about must not follow from the times that are replayed.
     """
@@ -40,6 +44,7 @@ class Claim:
     test: str
     settings: tuple[Setting, ...]
     devices: str
+    frameworks: tuple[str, ...] = ()
     where: Setting = field(default_factory=dict)
     paper: float | None = None
     tolerance_percent: float | None = None
@@ -96,8 +101,11 @@ def _claim(at: str, name: str, entry: Any) -> Claim:
         raise ConfigError(f"{at}: replayed is {entry['replayed']!r}, expected true or false")
     if not isinstance(entry.get("where", {}), dict):
         raise ConfigError(f"{at}: where is {entry['where']!r}, expected columns with their values")
+    frameworks = entry.get("frameworks", [])
+    if not isinstance(frameworks, list) or not set(map(str, frameworks)) <= FRAMEWORKS.keys():
+        raise ConfigError(f"{at}: frameworks is {frameworks!r}, expected some of [{', '.join(FRAMEWORKS)}]")
     _check_numbers(at, entry)
-    return Claim(name=name, **{**entry, "settings": tuple(settings)})
+    return Claim(name=name, **{**entry, "settings": tuple(settings), "frameworks": tuple(frameworks)})
 
 
 def _check_numbers(at: str, entry: Mapping[str, Any]) -> None:

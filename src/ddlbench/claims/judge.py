@@ -72,8 +72,14 @@ def judge(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Judgement:
     """
     if claim.figure not in tables:
         return Judgement(NOT_REACHED, f"not measured; to measure it:  snakemake --cores 4 {claim.figure}")
+    claims = [replace(claim, where={"framework": each, **claim.where}) for each in claim.frameworks]
+    found = [_judged(each, tables[claim.figure]) for each in claims or [claim]]
+    return next((each for each in found if each.verdict != NOT_REACHED), found[0])
+
+
+def _judged(claim: Claim, table: pd.DataFrame) -> Judgement:
     try:
-        rows = [_row(claim, setting, tables[claim.figure]) for setting in claim.settings]
+        rows = [_row(claim, setting, table) for setting in claim.settings]
         if claim.test == "fails":
             return _failure(rows[0])
         if claim.test == "least":  # what does not fit is not faster
