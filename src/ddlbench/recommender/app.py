@@ -15,10 +15,12 @@ from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits
 
 from ddlbench import __version__
-from ddlbench.prediction.answer import as_json, in_words
-from ddlbench.prediction.estimate import estimates
+from ddlbench.prediction.answer import Answer, as_json, in_words
+from ddlbench.prediction.estimate import Estimate, estimates
+from ddlbench.prediction.question import Choices
 from ddlbench.recommender import links, replies
 from ddlbench.recommender.inquiry import options_for, recommended, understood
+from ddlbench.recommender.learner import Learned
 from ddlbench.recommender.library import Library
 from ddlbench.recommender.middleware.answers import Answers
 from ddlbench.recommender.middleware.guard import Guard
@@ -75,10 +77,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
         """How many workers to take, with which framework and strategy. A batch size and a latency suffice."""
         async with asyncio.timeout(serving.timeout_s):
             known = await library.learned(body.table)
-            question = understood(body, known.knowledge, library.prices)
-            answer = await asyncio.to_thread(
-                recommended, question, known.knowledge, known.predictor, library.today()
-            )
+            answer = await asyncio.to_thread(_answer, body, known, library)
         return as_response({**as_json(answer), "words": in_words(answer), "version": known.version})
 
     @app.post("/predict", response_model=replies.Predictions)
@@ -181,6 +180,17 @@ def api(serving: Serving, library: Library) -> FastAPI:
 
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
     return app
+
+
+def _answer(body: RecommendBody, known: Learned, library: Library) -> Answer:
+    """Answer a question, by tables of up to 100,000 rows: others are answered meanwhile."""
+    question = understood(body, known.knowledge, library.prices)
+    return recommended(question, known.knowledge, known.predictor, library.today())
+
+
+def _estimates(body: PredictBody, known: Learned) -> tuple[Choices, list[Estimate]]:
+    asked = options_for(body, known.knowledge)
+    return asked, estimates(known.predictor, known.knowledge.measured, asked.cells)
 
 
 def _keeping_fresh(library: Library) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
