@@ -26,8 +26,12 @@ NOT_YET = "not measured yet"
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, action="append", metavar="FOLDER", help="several; the first counts")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--results", type=Path, action="append", metavar="FOLDER", help="several; the first counts"
+    )
     folders = parser.parse_args(arguments).results or [ROOT / folder for folder in RESULTS]
     text = table(yaml.safe_load(LISTED.read_text()), folders)
     print(text)
@@ -41,7 +45,9 @@ def table(listed: Iterable[Mapping[str, Any]], folders: Sequence[Path]) -> str:
     for each in listed:
         difference = " ".join(str(each["difference"]).split())
         published = f"{each['published']} ({each['source']})"
-        lines.append(f"| {each['what']} | {published} | {in_words(each.get('ours'), folders)} | {difference} |")
+        lines.append(
+            f"| {each['what']} | {published} | {in_words(each.get('ours'), folders)} | {difference} |"
+        )
     return "\n".join(lines)
 
 
