@@ -3,8 +3,7 @@
 That is the process with its framework; copies of parameters: weights, gradients, velocities, and what is sent and
 received; the data set; and the activations of a step (see `step_memory`). Where copies follow from how a framework
 works, the comment says so; the rest was chosen by measuring models other than those that judge the prediction
-(`python -m benchmarks.memory --models choosing`). Not measured yet: parameter servers of PyTorch and TensorFlow,
-and Horovod with TensorFlow.
+(`python -m benchmarks.memory --models choosing`). docs/accuracy.md has what the others said.
 """
 
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ class Training:
         workers: how many there are.
         models: all models of the group with the shapes of their images; it holds them all.
         has_momentum: whether there are velocities.
-        data_bytes: of the data set that each worker holds.
+        data_bytes: of the data set, which each worker holds.
     """
 
     model: str
@@ -57,6 +56,7 @@ class Footprint:
         of_workers: copies for each worker.
         batches: copies of a batch besides that of the step.
         habits: how activations are held; None: the process computes none.
+        holds_data: the process holds the data set, though it computes no activations.
     """
 
     base_mib: float
@@ -67,6 +67,7 @@ class Footprint:
     of_workers: float = 0.0
     batches: float = 1.0
     habits: Habits | None = None
+    holds_data: bool = False
 
 
 _TORCH = Habits(pool_index_bytes=8, reorders=True)
@@ -79,15 +80,18 @@ FOOTPRINTS: Mapping[tuple[str, str], Footprint] = {  # worker, role
     ("torch_parameter_server", "worker"): Footprint(250, held=1, connecting=2, stepping=2, habits=_TORCH),
     ("torch_parameter_server", "server"): Footprint(250, held=0, stepping=2, velocities=1, of_workers=1),
     ("tensorflow", "worker"): Footprint(310, held=4, connecting=8, habits=_TENSORFLOW),
-    ("tensorflow_parameter_server", "worker"): Footprint(310, held=0, stepping=3, habits=_TENSORFLOW),
-    ("tensorflow_parameter_server", "ps"): Footprint(310, held=2, stepping=2, of_workers=1),
-    ("tensorflow_parameter_server", "chief"): Footprint(310, held=1, stepping=2),
-    ("tensorflow_parameter_server_sync", "worker"): Footprint(310, held=0, stepping=3, habits=_TENSORFLOW),
-    ("tensorflow_parameter_server_sync", "ps"): Footprint(310, held=3, stepping=2, of_workers=1),
+    ("tensorflow_parameter_server", "worker"): Footprint(310, held=0, stepping=2, habits=_TENSORFLOW),
+    ("tensorflow_parameter_server", "ps"): Footprint(245, held=2, stepping=4, of_workers=1),
+    # The coordinator tests the model, and so has the data set.
+    ("tensorflow_parameter_server", "chief"): Footprint(250, held=1, stepping=2.5, holds_data=True),
+    ("tensorflow_parameter_server_sync", "worker"): Footprint(310, held=1, stepping=1.5, habits=_TENSORFLOW),
+    ("tensorflow_parameter_server_sync", "ps"): Footprint(
+        260, held=3, connecting=7.5, stepping=2, of_workers=1
+    ),
     ("horovod_torch", "worker"): Footprint(
         300, held=2, connecting=12, stepping=6, velocities=1, habits=_TORCH
     ),
-    ("horovod_tensorflow", "worker"): Footprint(310, held=2, connecting=12, stepping=3, habits=_TENSORFLOW),
+    ("horovod_tensorflow", "worker"): Footprint(310, held=5, connecting=12, stepping=1, habits=_TENSORFLOW),
     ("mxnet_parameter_server", "worker"): Footprint(120, held=4, batches=3, habits=_MXNET),
     ("mxnet_parameter_server", "server"): Footprint(80, held=3, velocities=1, of_workers=1),
     ("mxnet_parameter_server", "scheduler"): Footprint(70, held=0),
@@ -125,7 +129,7 @@ def heap_bytes(of: Footprint, training: Training) -> int:
     for each in training.models:
         heap.new(of.held * parameter_bytes(*each))
     heap.drop(heap.new(of.connecting * max(parameter_bytes(*each) for each in training.models)))
-    if of.habits:
+    if of.habits or of.holds_data:
         heap.new(training.data_bytes)
     batch: Block | None = None
     gradients: list[Block] = []
