@@ -110,7 +110,14 @@ def _about(point: Point, inventory: Inventory, group: GroupJob) -> dict[str, Any
         "environment": inventory.environments[point.runtime].sha256,
         "code": code_for(f"threads {group.worker}").sha256,
         "machine": {key: inventory.facts[key] for key in ("cpu_model", "cores")},
+        "most_others_percent": _most_others_percent(inventory),  # who ignores others keeps notes of his own
     }
+
+
+def _most_others_percent(inventory: Inventory) -> float | None:
+    """What others may take of the cores meanwhile; None: that is not judged."""
+    settings = inventory.plan.settings
+    return None if settings.other_measurements == "ignore" else settings.tolerances.others_percent
 
 
 def kept(file: Path, since: datetime | None) -> dict[str, Any] | None:
@@ -148,12 +155,11 @@ def _measured(points: Mapping[str, Point], inventory: Inventory, group: GroupJob
         return dict.fromkeys(points, Scaling((), "this machine has one core"))
     names = ", ".join(f"{each.model} of {images_of_a_worker(each)} images" for each in points.values())
     print(f"timing steps with {' and '.join(map(str, counts))} threads: {names}", file=sys.stderr, flush=True)
-    settings = inventory.plan.settings
     job = ThreadsJob(
         [_of_one_worker(group, count, next(iter(points.values()))) for count in counts],
         [replace(training_point(each), batch_size=images_of_a_worker(each)) for each in points.values()],
-        settings.measure.seed,
-        None if settings.other_measurements == "ignore" else settings.tolerances.others_percent,
+        inventory.plan.settings.measure.seed,
+        _most_others_percent(inventory),
     )
     try:
         answer = answer_of(MODULE, job, Scalings, what="measuring the speed-up of threads")
