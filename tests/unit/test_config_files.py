@@ -17,7 +17,7 @@ from ddlbench.workers.common.architectures import classes
 IN_SCOPE = {
     *(f"zhao2016_fig{n}" for n in range(5, 11)),
     "zhao2016_accuracy",
-    *(f"pani2020_fig{n}" for n in range(1, 7)),
+    *(f"pani2020_fig{n}" for n in range(1, 11)),
     *(f"anwar2021_fig{n}" for n in range(7, 16)),
     "anwar2021_table4",
     *(f"shi2019_fig4_{n}" for n in range(1, 5)),
@@ -89,6 +89,11 @@ def test_everything_of_the_default_configuration_can_be_measured(laptop):
 def test_only_what_no_profile_has_cannot_be_measured_of_the_papers_grids(paper):
     reasons = {reason for run in paper.runs for point in run.points if (reason := paper.status(point).reason)}
     assert reasons == {
+        *(f"no profile of rtx-2080-ti has {model} on 28x28x1" for model in ("cnn", "resnet18")),
+        *(
+            f"no profile of {device} has resnet18 on 28x28x1"
+            for device in ("gtx-1660-ti", "ryzen-5-3600", "core-i7-5500u")
+        ),
         "no profile of v100 has resnet50 on 224x224x3; it has batches of 16, 32, 64, 128, 192",
     }
 
@@ -123,6 +128,14 @@ def test_wang2019_has_its_v100s_in_nodes_of_eight_and_up_to_64(paper):
     devices, measured = replayed(paper, "wang2019", "scaling")
     assert devices == {"v100"}
     assert measured == {(workers, 128, "resnet50") for workers in (1, 2, 4, 8, 16, 32, 64)}
+
+
+@pytest.mark.parametrize("grid", ["cnn", "resnet18"])
+def test_pani2020_trains_for_real_with_as_many_workers_as_it_has_gpus(paper, grid):
+    points = paper.grid("pani2020", grid).points
+    for compute in ("real", "replay"):
+        assert {point.workers for point in points if point.compute == compute} == {1, 2, 4, 8}
+    assert all(point.epochs for point in points if point.compute == "real")
 
 
 def test_the_papers_gpus_fit_into_the_memory_of_a_laptop(paper, monkeypatch):

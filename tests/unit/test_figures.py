@@ -166,6 +166,7 @@ def test_every_column_that_can_be_an_axis_has_a_label_with_its_unit():
         "killed",
         "network",
         "outcome",
+        "replay",
         "runtime",
         "sites",
         "strategy",
@@ -305,3 +306,21 @@ def test_lines_that_two_things_tell_apart_are_named_as_in_the_legend_where_they_
     table.loc[table["devices"] == "gpu", ["status", "reason"]] = ["not_available", "no GPU here"]
     (words,) = layers(line_chart(points(table, batch_figure()), batch_figure()), "text")
     assert list(words["words"]) == ["1, GPU; 2, GPU: no GPU here"]
+
+
+def test_devices_tell_lines_apart_and_a_point_that_was_not_replayed_is_this_machines():
+    table = made_up_table({"batch_size": [64, 256]}, workers=1)
+    card = table.assign(compute="replay", replay="A card", point_id=table["point_id"] + "-card")
+    rows = points(pd.concat([table, card]), figure("made_fig1", "batch_size", "epoch_time_s", lines="replay"))
+    assert list(rows["series"].cat.categories) == ["this machine", "A card"]
+    assert dict(zip(rows["series"], rows["compute"], strict=True)) == {
+        "this machine": "real",
+        "A card": "replay",
+    }
+
+
+def test_where_chooses_what_was_computed_for_real_though_tables_do_not_say_it():
+    table = made_up_table({"batch_size": [64, 256]}, workers=1)
+    replayed = table.assign(compute="replay", point_id=table["point_id"] + "-replayed")
+    shown = figure("made_fig1", "batch_size", "epoch_time_s", where={"compute": ("real",)})
+    assert list(points(pd.concat([table, replayed]), shown)["batch_size"]) == [64, 256]

@@ -154,7 +154,7 @@ class Device:
         )
         known = f"; it has batches of {', '.join(map(str, batches))}" if batches else ""
         return Replay(
-            name=f"{self.name}, {self.precision} (unknown)",
+            name=self.name,
             device=self.key,
             kind=self.kind,
             precision=self.precision,

@@ -51,6 +51,7 @@ LABELS = {
     "received_bytes_per_step": "received by the busiest host (bytes a step)",
     "received_mbit": "received (Mbit/s)",
     "received_packets_per_s": "packets received (1/s)",
+    "replay": "device",
     "retransmits_per_s": "segments sent again (1/s)",
     "runtime": "runtime",
     "sent_bytes_per_step": "sent by the busiest host (bytes a step)",

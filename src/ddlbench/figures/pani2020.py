@@ -44,7 +44,8 @@ def training_time(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
 
 
 def _legend(table: pd.DataFrame) -> str:
-    return "CPU workers" if (table["devices"] == "cpu").all() else "workers"
+    on_cpu = (table["devices"] == "cpu").all() and "replay" not in set(table.get("compute", ()))
+    return "CPU workers" if on_cpu else "workers"
 
 
 FIGURES: dict[str, Callable[[pd.DataFrame, Figure], p9.ggplot]] = {

@@ -69,7 +69,7 @@ def points(table: pd.DataFrame, figure: Figure, *, y: str | None = None) -> pd.D
         )
     other_metrics = {f"{metric}{end}" for metric in METRICS if metric != y for end in ("", "_low", "_high")}
     rows = rows[[column for column in rows if column not in other_metrics]]
-    rows = rows.assign(series=_series(rows, figure))
+    rows = rows.assign(series=_series(_with_device(rows, figure), figure))
     shown = [y, f"{y}_low", f"{y}_high"]
     rows = rows.astype(dict.fromkeys(shown, float))
     rows.loc[rows["status"] != "measured", shown] = math.nan
@@ -108,8 +108,12 @@ def refuse_overlap(rows: pd.DataFrame, place: list[str], figure: Figure) -> None
 
 
 def _with_derived_columns(table: pd.DataFrame, y: str) -> pd.DataFrame:
-    """Add columns that can be derived: the link in words, the batch of each worker, speed-up, milliseconds."""
-    rows = table
+    """Add columns that can be derived: compute, the link in words, the batch of each worker, speed-up, milliseconds.
+
+    A table says of compute that it is replayed, and by which device; what it says nothing of was real.
+    """
+    rows = table.assign(**{column: None for column in ("compute", "replay") if column not in table})
+    rows = rows.assign(compute=rows["compute"].where(rows["compute"].notna(), "real"))
     if "link" not in rows and set(LINK_COLUMNS) <= set(rows):
         texts = ("{:g} Mbit/s", "{:g} ms", "{:g} % loss")
         words = [
@@ -181,6 +185,13 @@ def matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
             match |= rows[column].isna() & (rows["workers"] == 1)
         rows = rows[match]
     return rows
+
+
+def _with_device(rows: pd.DataFrame, figure: Figure) -> pd.DataFrame:
+    """Name the device of each row, where devices tell the lines apart; what was not replayed is this machine's."""
+    if figure.lines != "replay":
+        return rows
+    return rows.assign(replay=rows["replay"].where(rows["replay"].notna(), "this machine"), compute=None)
 
 
 def _series(rows: pd.DataFrame, figure: Figure) -> pd.Categorical:
