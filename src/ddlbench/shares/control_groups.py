@@ -23,14 +23,12 @@ class ControlGroups:
     Args:
         parent: the folder of the control group that we are in, as of `own_group`.
         owner: the id of the process that owns them, outside of its sandbox.
-        processes: a folder like /proc in which that id is valid.
     """
 
-    def __init__(self, parent: Path, owner: int, processes: Path = Path("/proc")) -> None:
+    def __init__(self, parent: Path, owner: int) -> None:
         self._parent = parent
         self._owner = owner
         self._made: dict[str, Path] = {}
-        remove_abandoned(parent, processes)
 
     def of(self, host: str) -> Path:
         """Find the group of a host; the first time it is made.

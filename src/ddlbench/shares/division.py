@@ -17,7 +17,7 @@ from ddlbench.launch.starter import Process, Starter
 from ddlbench.network.hosts import Host
 from ddlbench.protocol.fork_messages import Start, StartSpinner
 from ddlbench.sandbox.sandbox import outer_process, outer_processes
-from ddlbench.shares.control_groups import ControlGroups, own_group_here
+from ddlbench.shares.control_groups import ControlGroups, own_group_here, remove_abandoned
 from ddlbench.telemetry.waiting import Waiting
 
 Between = Literal["sessions", "control groups", "containers", "nothing"]
@@ -72,12 +72,17 @@ class Division:
         return InControlGroups(starter, self._groups) if self._groups else starter
 
     def _tried(self, starter: Starter, core: int, deadline: float) -> Between:
+        parent = own_group_here()
+        if parent:
+            remove_abandoned(parent, outer_processes())
+            # Once more in the end: of owners that were killed, processes may still be ending now.
+            self._stack.callback(remove_abandoned, parent, outer_processes())
         self._tried_s += _TRY_S
         if divides(starter, core, "session", deadline):
             return "sessions"
         why = "this process is in none that it knows"
-        if parent := own_group_here():
-            groups = self._stack.enter_context(ControlGroups(parent, outer_process(), outer_processes()))
+        if parent:
+            groups = self._stack.enter_context(ControlGroups(parent, outer_process()))
             self._tried_s += _TRY_S
             try:
                 if divides(InControlGroups(starter, groups), core, "group", deadline):
