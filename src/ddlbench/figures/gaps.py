@@ -12,6 +12,7 @@ from ddlbench.figures.axes import XAxis, YAxis
 from ddlbench.figures.captions.missing import why_missing
 from ddlbench.plan.study import Figure
 
+MOST_CHARACTERS = 78  # of a reason, in a line
 ROW_SHARE = 0.075  # height of a row of gap marks, as a share of the panel's data range
 
 
@@ -53,7 +54,10 @@ def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, a
     for why, group in missing.groupby("why", sort=False):
         series = [part for _, part in group.groupby("series", observed=True, sort=True)]
         who = _who([str(part["series"].iloc[0]) for part in series], figure) if len(names) > 1 else ""
-        text, share, side = _reason_place(f"{who}{why}", [span.share(float(value)) for value in group[x]])
+        words = (
+            f"{who}{why}" if len(who) + len(why) <= MOST_CHARACTERS else why
+        )  # marks tell series apart too
+        text, share, side = _reason_place(words, [span.share(float(value)) for value in group[x]])
         height += 1 if side == "center" else 0
         top = height if side == "center" else height + (len(series) + 1) / 2
         texts.append((span.value(share), axis.above(0.03 + ROW_SHARE * (top - 0.5)), text, side))
@@ -74,7 +78,7 @@ def _who(series: list[str], figure: Figure) -> str:
 
 def _reason_place(why: str, shares: list[float]) -> tuple[str, float, Literal["left", "right", "center"]]:
     """A reason's text, place on the axis and alignment: beside the marks if there is room, else above them."""
-    why = textwrap.shorten(why, 78, placeholder=" …")
+    why = textwrap.shorten(why, MOST_CHARACTERS, placeholder=" …")
     length = len(why) * 0.53 * theme.NOTE_PT / (72 * 4.1)
     if min(shares) - 0.03 >= length:
         return why, min(shares) - 0.03, "right"
