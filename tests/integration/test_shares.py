@@ -89,7 +89,9 @@ def test_groups_whose_owner_was_killed_are_removed_by_the_next_one(tmp_path, gro
     (supervisor,) = {each.name.split("-")[1] for each in group.glob("ddlbench-*")}
     owner.kill()
     owner.wait(100)
-    assert eventually(lambda: not Path("/proc", supervisor).exists())  # the kernel ends a sandbox in its own time
+    assert eventually(
+        lambda: not Path("/proc", supervisor).exists()
+    )  # the kernel ends a sandbox in its own time
     assert inside_group(group, second, dilation=2).wait(100) == 0
 
 
