@@ -51,12 +51,12 @@ def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, a
     missing = missing.assign(why=[why_missing(row) for row in missing.to_dict("records")])
     marks, texts, height = [], [], 0
     names = rows["series"].cat.categories
-    for why, group in missing.groupby("why", sort=False):
+    for reason, group in missing.groupby("why", sort=False):
+        why = str(reason)
         series = [part for _, part in group.groupby("series", observed=True, sort=True)]
         who = _who([str(part["series"].iloc[0]) for part in series], figure) if len(names) > 1 else ""
-        words = (
-            f"{who}{why}" if len(who) + len(why) <= MOST_CHARACTERS else why
-        )  # marks tell series apart too
+        # Where there is no room for both, the marks still tell the series apart.
+        words = f"{who}{why}" if len(who) + len(why) <= MOST_CHARACTERS else why
         text, share, side = _reason_place(words, [span.share(float(value)) for value in group[x]])
         height += 1 if side == "center" else 0
         top = height if side == "center" else height + (len(series) + 1) / 2
