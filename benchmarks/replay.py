@@ -51,11 +51,11 @@ from ddlbench.network.hosts import Placement, place_waiting
 from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.probes.step_profile import Asked, profiled
 from ddlbench.protocol.messages import ModelShape, ReplayedStep, TrainingPoint
-from ddlbench.sweep.measured_dilation import LEAST, rounded_up
+from ddlbench.sweep.measured_dilation import LEAST, MARGIN, rounded_up
 from ddlbench.telemetry.waiting import Waiting
 
 WITHIN_PERCENT = {"dilations": 3.0, "arithmetic": 2.0, "burning": 7.0}
-OWN_WORK, MARGIN = 0.05, 1.5  # what moving the bytes may take of the cores over a step, as a run allows
+OWN_WORK = 0.05  # what moving the bytes may take of the cores over a step, as a run allows
 NEVER_S = 7 * 86400.0
 PROFILE_S = 600.0
 

@@ -3,24 +3,15 @@
 import shutil
 
 import pytest
-from measurement_samples import a_repository
+from archive_samples import an_archive
 from signing_keys import new_key
 
 from ddlbench.cli.main import main
-from ddlbench.report.crate import Run, write_archive
-
-TABLE = "results/tables/zhao2016_fig5.csv"
 
 
 @pytest.fixture
 def archive(tmp_path):
-    root = tmp_path / "repository"
-    root.mkdir()
-    a_repository(root)
-    (root / "config").mkdir()
-    (root / "config/config.yaml").write_text("results: results\n")
-    write_archive(tmp_path / "report.zip", Run(TABLE, [TABLE], [root / "config/config.yaml"]), root)
-    return tmp_path / "report.zip"
+    return an_archive(tmp_path)
 
 
 @pytest.fixture

@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from ddlbench.report.archive import METADATA
-from ddlbench.report.crate import Run, write_archive
 from tests.support.crate_validator import complaints, make
 from tests.support.once import made_once
-from unit.measurement_samples import a_repository
-
-TABLE = "results/tables/zhao2016_fig5.csv"
+from unit.archive_samples import an_archive
 
 
 @pytest.fixture(scope="session")
@@ -23,13 +20,7 @@ def crate_validator(tmp_path_factory):
 
 @pytest.fixture
 def archive(tmp_path):
-    root = tmp_path / "repository"
-    root.mkdir()
-    a_repository(root)
-    (root / "config").mkdir()
-    (root / "config/config.yaml").write_text("results: results\n")
-    write_archive(tmp_path / "report.zip", Run(TABLE, [TABLE], [root / "config/config.yaml"]), root)
-    return tmp_path / "report.zip"
+    return an_archive(tmp_path)
 
 
 def without(archive: Path, key: str) -> Path:

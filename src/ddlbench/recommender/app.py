@@ -85,8 +85,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
         """The time of a step (or epoch, where these were timed): as measured, else predicted with an interval."""
         async with asyncio.timeout(serving.timeout_s):
             known = await library.learned(body.table)
-            asked = options_for(body, known.knowledge)
-            found = await asyncio.to_thread(estimates, known.predictor, known.knowledge.measured, asked.cells)
+            asked, found = await asyncio.to_thread(_estimates, body, known)
         return as_response(
             {
                 "predictions": [replies.predicted(each) for each in found],

@@ -22,7 +22,7 @@ from ddlbench.sweep.session_job import SessionJob
 from ddlbench.telemetry.waiting import Waiting
 
 LEAST = 10.0  # a thread that wakes may find its core taken for a tick (4 ms), which is to be little of a step
-_MARGIN = 1.5  # a byte costs more in one step than in another, by a third where others use the cores
+MARGIN = 1.5  # a byte costs more in one step than in another, by a third where others use the cores
 _TRIES = 5  # a busy machine may disturb what is measured, never improve it
 _SHARE_OF_STEP = 0.1  # in which the bytes pass while their cost is measured
 
@@ -58,7 +58,7 @@ def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_per
     of_model: dict[tuple[str, tuple[int, ...]], list[Point]] = {}
     for point in points:
         of_model.setdefault((point.model, point.image_shape), []).append(point)
-    needed = [least_dilation(points), _MARGIN * _forwardable(star, points)]
+    needed = [least_dilation(points), MARGIN * _forwardable(star, points)]
     for same in of_model.values():
         point = same[0]
         moved = _moved(group, star, point)
@@ -66,7 +66,7 @@ def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_per
         allowed_ms = allowed * step_ms
         span_ms = _SHARE_OF_STEP * step_ms * max(LEAST, moved.work_ms / allowed_ms)
         star.shape(Link(moved.most_bytes * 8e-3 / span_ms * star.dilation))
-        needed.append(_MARGIN * _moved(group, star, point).work_ms / allowed_ms)
+        needed.append(MARGIN * _moved(group, star, point).work_ms / allowed_ms)
         star.shape(None)
     return rounded_up(max(needed))
 
