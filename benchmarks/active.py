@@ -20,7 +20,7 @@ from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.choice import Goal, Option, choose
 from ddlbench.prediction.measured import from_files
 from ddlbench.prediction.predictor import Predictor, learn
-from ddlbench.recommender.active import most_helpful
+from ddlbench.recommender.active.advice import most_helpful
 
 START = 8  # points that both orders begin with
 BATCH = 3  # points between two fits of the predictor
