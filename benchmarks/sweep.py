@@ -38,7 +38,8 @@ from benchmarks.common import (
     snakemake_s,
     spread,
 )
-from benchmarks.groups import Plain, placement_from, plain, star_of
+from benchmarks.groups import placement_from, star_of
+from benchmarks.plain_groups import Plain, plain
 from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import place

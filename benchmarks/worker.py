@@ -24,7 +24,8 @@ from benchmarks.common import (
     say,
     spread,
 )
-from benchmarks.groups import Ours, Plain, hosts_on, ours, plain, star_of, steps_for, two_cores
+from benchmarks.groups import Ours, hosts_on, ours, star_of, steps_for, two_cores
+from benchmarks.plain_groups import Plain, plain
 from ddlbench.network.link import Link
 from ddlbench.plan.catalogue import FRAMEWORKS
 
