@@ -7,11 +7,9 @@ from made_up_tables import figure, made_up_table
 
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.figures import draw, drawing, drawn_rows, theme
-from ddlbench.figures.axes import ticks
 from ddlbench.figures.captions.caption import caption
-from ddlbench.figures.chart import LABELS, line_chart, number
+from ddlbench.figures.chart import line_chart
 from ddlbench.figures.rows import points
-from ddlbench.measurements.metrics import METRICS
 
 pytestmark = pytest.mark.unit
 
@@ -151,30 +149,6 @@ def test_only_the_files_asked_for_are_written(batch_table, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["made_fig1.svg"]
 
 
-def test_every_column_that_can_be_an_axis_has_a_label_with_its_unit():
-    schema = yaml.safe_load((ROOT / "workflow/schemas/study.schema.yaml").read_text())
-    keys = schema["$defs"]["figure"]["properties"]
-    columns = {*METRICS, *keys["x"]["enum"], *keys["y"]["enum"], *keys["lines"]["enum"]} - {None}
-    assert columns <= set(LABELS)
-    words = {
-        "model",
-        "link",
-        "compute",
-        "devices",
-        "fabric",
-        "framework",
-        "killed",
-        "network",
-        "outcome",
-        "replay",
-        "runtime",
-        "sites",
-        "strategy",
-        "speedup",
-    }  # no unit to a word
-    assert {column for column in LABELS if "(" not in LABELS[column]} == words
-
-
 def test_times_start_at_zero_unless_their_axis_says_that_it_is_logarithmic(batch_table):
     plot = line_chart(points(batch_table, batch_figure()), batch_figure())
     assert plot.scales.get_scales("y").limits[0] == 0
@@ -287,18 +261,6 @@ def test_the_caption_says_how_it_was_measured_what_is_missing_and_what_the_paper
         "* a batch of 64000 images does not fit in 8 GB:",
     ):
         assert fact in text
-
-
-def test_numbers_have_three_digits_in_tables_and_all_of_theirs_at_axes():
-    assert [number(v) for v in (0.0123, 1.5, 61, 999.6, 64000)] == [
-        "0.0123",
-        "1.50",
-        "61.0",
-        "1000",
-        "64,000",
-    ]
-    assert ticks([0, 0.1 + 0.2, 2.5, 1280]) == ["0", "0.3", "2.5", "1280"]
-    assert ticks([5000, 10000]) == ["5,000", "10,000"]
 
 
 def test_lines_that_two_things_tell_apart_are_named_as_in_the_legend_where_they_have_gaps():

@@ -28,12 +28,10 @@ from ddlbench.sandbox.job import answer_of
 from ddlbench.shares.amdahl import speedup, thread_counts
 from ddlbench.sweep.repetition import training_point
 
-FOLDER = (
-    ".threads"  # beside the store: notes from one call to the next; each record has what it needs of them
-)
-MOST_IMAGES = (
-    1024  # of a step that is measured: there each thread has work enough, and more would take minutes
-)
+# Beside the store: notes from one call to the next. Each record has what it needs of them.
+FOLDER = ".threads"
+# Of a step that is measured: with so many each thread has work enough, and more would take minutes.
+MOST_IMAGES = 1024
 _ADDRESS = "127.0.0.1"
 
 
