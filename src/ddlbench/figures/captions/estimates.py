@@ -22,11 +22,11 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
     """
     is_median = isinstance(METRICS.get(y), OfRepetition)
     mark = "the median of" if is_median else "total time divided by total steps, over"
-    parts = [f"Marks: {mark} {span_of(measured['repetitions'])} repetitions"]
+    parts = [f"Marks: {mark} {_ranged(measured['repetitions'], 'repetition')}"]
     if "launches" in measured and len(launches := measured["launches"].dropna()):
         parts.append(f"in {span_of(launches)} launch{'es' * bool(launches.max() > 1)}")
     if "steps" in measured:
-        parts.append(f"({span_of(measured['steps'])} steps a point)")
+        parts.append(f"({_ranged(measured['steps'], 'step')} a point)")
     kinds = set(values_of(measured, "bounds"))
     bars = " or ".join(words for kind, words in _BOUNDS.items() if kind in kinds)
     sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
@@ -36,6 +36,11 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
             "repetitions for one."
         )
     return sentences
+
+
+def _ranged(counts: "pd.Series[int]", noun: str) -> str:
+    """`1 step`, `5 steps` or `3 to 5 steps`."""
+    return f"{span_of(counts)} {noun}{'s' * bool(counts.max() > 1)}"
 
 
 def is_unresolved(rows: pd.DataFrame) -> "pd.Series[bool]":
