@@ -10,7 +10,7 @@ from ddlbench.datasets import prepare
 from ddlbench.environments.materials import Materials
 from ddlbench.plan import load
 from ddlbench.runs.faults import write_faults
-from unit.small_study import small_repository, write_study
+from tests.support.small_study import small_repository, write_study
 
 RING, SYNC, ASYNC = "ring_allreduce", "parameter_server_sync", "parameter_server_async"
 TIMEOUT_S = 20.0  # within which what goes on is done, on a busy machine too

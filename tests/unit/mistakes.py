@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from small_study import small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.plan import load
+from tests.support.small_study import small_repository, write_study
 
 STUDY = "config/studies/small2000.yaml: "
 CONFIG = "config/config.yaml: "

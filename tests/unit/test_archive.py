@@ -5,7 +5,6 @@ import shutil
 import zipfile
 
 import pytest
-from measurement_samples import a_repository
 
 from ddlbench.cli.main import main
 from ddlbench.errors import DdlbenchError
@@ -14,6 +13,7 @@ from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.measurements.record import seal
 from ddlbench.report.archive import METADATA, check_archive
 from ddlbench.report.crate import PROFILES, Run, write_archive
+from tests.support.measurement_samples import a_repository
 
 PAGE, TABLE = "results/report.html", "results/tables/zhao2016_fig5.csv"
 FIGURE = "results/figures/zhao2016_fig5.svg"

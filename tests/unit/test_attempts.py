@@ -5,11 +5,11 @@ import stat
 from contextlib import ExitStack
 
 import pytest
-from measurement_samples import POINT, a_fingerprint, a_record
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.store import Store
 from ddlbench.sweep.attempts import FILE, Superseded, attempt, attempts_in, check_current, keep
+from tests.support.measurement_samples import POINT, a_fingerprint, a_record
 
 TIMED_OUT = "node n2 has gone; SLURM says of job 7: TIMEOUT (TimeLimit)"
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 import yaml
-from measurement_samples import a_repository
 
 from ddlbench.cli.main import main
+from tests.support.measurement_samples import a_repository
 
 FIGURES = {
     "zhao2016_fig5": {

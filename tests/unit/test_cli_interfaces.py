@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 import yaml
-from small_study import REPOSITORY
 
 from ddlbench.cli.main import main
+from tests.support.small_study import REPOSITORY
 
 
 @pytest.fixture

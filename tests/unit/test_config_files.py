@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from small_study import REPOSITORY
 
 from ddlbench.configuration.schema import schemas
 from ddlbench.memory.misfits import misfits
@@ -13,6 +12,7 @@ from ddlbench.plan import load
 from ddlbench.plan.catalogue import DATASETS, MODELS, NAMES
 from ddlbench.plan.reference import readme
 from ddlbench.workers.common.architectures import classes
+from tests.support.small_study import REPOSITORY
 
 IN_SCOPE = {
     *(f"zhao2016_fig{n}" for n in range(5, 11)),

@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 import yaml
 from mistakes import BANDWIDTH, CONFIG, STUDY, lines_of_error, setting
-from small_study import REPOSITORY
 
 from ddlbench.errors import ConfigError
 from ddlbench.plan import load
+from tests.support.small_study import REPOSITORY
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_study import small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.plan import Plan, load
+from tests.support.small_study import small_repository, write_study
 
 
 @pytest.mark.parametrize(

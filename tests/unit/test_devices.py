@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small_study import REPOSITORY, small_repository, write_study
 
 from ddlbench.devices.device import Device, NoProfile, Replay, computed
 from ddlbench.devices.devices_file import devices_from
@@ -14,6 +13,7 @@ from ddlbench.errors import ConfigError
 from ddlbench.plan import Plan, Point, load
 from ddlbench.plan.catalogue import FRAMEWORKS, MODELS
 from ddlbench.workers.common.first_weights import initial
+from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 LARGE = (224, 224, 3)
 ARRAYS = {

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from small_study import REPOSITORY
 
 from ddlbench.cli.main import main
+from tests.support.small_study import REPOSITORY
 
 PAGES = sorted([REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")])
 NAMES = [page.relative_to(REPOSITORY).as_posix() for page in PAGES]

@@ -6,7 +6,6 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from small_study import REPOSITORY, small_repository, write_study
 
 from ddlbench.cli.main import main
 from ddlbench.doctor.answers import findings
@@ -17,6 +16,7 @@ from ddlbench.doctor.screen import WIDTH, screen
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.plan import Plan, load
 from ddlbench.sandbox.sandbox import check_sandbox
+from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 EVERYTHING = [
     here("runtime", "bare", "Python 3.11"),

@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from measurement_samples import POINT, a_fingerprint, a_record
 
 from ddlbench.datasets import prepare
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_file
 from ddlbench.measurements.store import Store
 from ddlbench.measurements.trace_tree import trace
+from tests.support.measurement_samples import POINT, a_fingerprint, a_record
 
 
 def put(path: Path, kind: str) -> None:

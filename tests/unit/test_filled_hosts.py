@@ -1,7 +1,6 @@
 """Hosts of several workers in a plan: what is refused, what a point knows, and where its workers are."""
 
 import pytest
-from small_study import small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.launch.roles import members
@@ -11,6 +10,7 @@ from ddlbench.plan.point import Point
 from ddlbench.plan.run import group_key
 from ddlbench.runs.placement import cards_of
 from ddlbench.sweep.link_monitor import link_of
+from tests.support.small_study import small_repository, write_study
 
 SHARED = {"workers": [4], "workers_per_host": 2, "inside": "pcie3-x16"}
 

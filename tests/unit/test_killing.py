@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from made_up_tables import figure
-from small_study import small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.figures import captioning, draw, drawing, drawn_rows
@@ -17,6 +16,7 @@ from ddlbench.measurements.faults import Fate
 from ddlbench.plan import load
 from ddlbench.protocol.messages import TestResult
 from ddlbench.runs.faults import in_words, victims
+from tests.support.small_study import small_repository, write_study
 
 DEATHS = {
     "hosts": "four", "workers": 3, "model": "mlp", "dataset": "digits", "batch_size": 48, "link": "gigabit",

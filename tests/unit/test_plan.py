@@ -6,12 +6,12 @@ import sys
 from collections import Counter
 
 import pytest
-from small_study import REPOSITORY, small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.files import canonical_json
 from ddlbench.measurements.fingerprint import fingerprint
 from ddlbench.plan import Point, group_key, link_words, load, point_id, words
+from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import subprocess
 
 import pytest
-from measurement_samples import STARTED, a_point, a_record, a_repository, an_entry, write_manifest
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
@@ -13,6 +12,14 @@ from ddlbench.measurements.provenance import code_version, write_sidecar
 from ddlbench.measurements.record import seal
 from ddlbench.measurements.store import Store
 from ddlbench.measurements.trace_tree import trace
+from tests.support.measurement_samples import (
+    STARTED,
+    a_point,
+    a_record,
+    a_repository,
+    an_entry,
+    write_manifest,
+)
 
 
 @pytest.fixture

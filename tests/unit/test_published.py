@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 import yaml
-from small_study import REPOSITORY
 
 from benchmarks.published import BEGIN, LISTED, NOT_YET, PAGE, in_words, table, with_table
 from ddlbench.plan import load
+from tests.support.small_study import REPOSITORY
 
 LISTED_ROWS = yaml.safe_load(LISTED.read_text())
 OURS = {

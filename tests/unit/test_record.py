@@ -4,7 +4,6 @@ import json
 import math
 
 import pytest
-from measurement_samples import POINT, a_point, a_record
 
 from ddlbench.files import canonical_json
 from ddlbench.measurements.metrics import METRICS, estimate
@@ -18,6 +17,7 @@ from ddlbench.measurements.record import (
     words,
 )
 from ddlbench.measurements.statistics import Timed
+from tests.support.measurement_samples import POINT, a_point, a_record
 
 
 def text_of(**values):

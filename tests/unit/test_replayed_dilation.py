@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from small_study import REPOSITORY, small_repository, write_study
 
 from ddlbench.devices.devices_file import devices_from
 from ddlbench.plan import Point, load
 from ddlbench.sweep.measured_dilation import least_step_ms
+from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 DEVICES = devices_from(yaml.safe_load((REPOSITORY / "config/devices.yaml").read_text()))
 MEGABYTES = 1_000_000

@@ -4,13 +4,13 @@ import json
 from html.parser import HTMLParser
 
 import pytest
-from measurement_samples import a_repository
 
 from ddlbench.claims.claim import read_claims
 from ddlbench.claims.report import judge_files
 from ddlbench.measurements.record import DamagedRecord
 from ddlbench.plan import load
 from ddlbench.report.page import write_page
+from tests.support.measurement_samples import a_repository
 from tests.support.repository import REPOSITORY
 
 FIGURE = "zhao2016_fig5"

@@ -1,10 +1,10 @@
 """What a scheduler is asked for, from a study's hosts and the configuration's `cluster`."""
 
 import pytest
-from small_study import small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.plan import load, overridden, requested
+from tests.support.small_study import small_repository, write_study
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
-from small_study import REPOSITORY, small_repository
 
 from ddlbench.configuration.schema import Schema, schemas
 from ddlbench.plan import load
 from ddlbench.plan.settings import Settings, as_params
+from tests.support.small_study import REPOSITORY, small_repository
 
 pytestmark = pytest.mark.unit
 RULES = schemas(REPOSITORY)

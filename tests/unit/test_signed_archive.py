@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
-from archive_samples import an_archive
 from signing_keys import new_key
 
 from ddlbench.cli.main import main
+from tests.support.archive_samples import an_archive
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ import json
 
 import pytest
 import yaml
-from small_study import small_repository, write_study
 
 from ddlbench.errors import ConfigError
 from ddlbench.measurements import record, tables
 from ddlbench.network import sites as network
 from ddlbench.network.link import Link
 from ddlbench.plan import Point, link_words, load, words
+from tests.support.small_study import small_repository, write_study
 
 FILE = "config/sites.yaml: "
 BANDWIDTH = "config/studies/small2000.yaml: grids.bandwidth."

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from measurement_samples import MEASURE, POINT, a_fingerprint, a_point, a_record
 
 from ddlbench.measurements.record import parse, seal
 from ddlbench.measurements.store import Store
+from tests.support.measurement_samples import MEASURE, POINT, a_fingerprint, a_point, a_record
 
 WRITER = """
 import sys
 sys.path.insert(0, {tests!r})
 from ddlbench.measurements.store import Store
-from measurement_samples import a_record
+from tests.support.measurement_samples import a_record
 store = Store({root!r})
 for number in range({first}, {last}):
     print(store.add(a_record(number)), flush=True)

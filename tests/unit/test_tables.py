@@ -4,12 +4,19 @@ import json
 
 import pandas
 import pytest
-from measurement_samples import MEASURE, a_point, a_record, a_repository, an_entry, write_manifest
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.metrics import METRICS
 from ddlbench.measurements.store import Store
 from ddlbench.measurements.tables import aggregate, write_table
+from tests.support.measurement_samples import (
+    MEASURE,
+    a_point,
+    a_record,
+    a_repository,
+    an_entry,
+    write_manifest,
+)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import yaml
 from made_up_telemetry import ABOUT, rows
-from measurement_samples import a_point, a_record, an_entry, write_manifest
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
@@ -17,6 +16,7 @@ from ddlbench.measurements.trace_tree import trace
 from ddlbench.plan.figure_kinds import KINDS
 from ddlbench.telemetry.series import RATES, SCHEMA, about, as_parquet, rates, read
 from ddlbench.telemetry.table import tabulate
+from tests.support.measurement_samples import a_point, a_record, an_entry, write_manifest
 
 TICKS = [10.0, 10.1, 10.2, 10.3]
 

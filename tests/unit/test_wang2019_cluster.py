@@ -2,11 +2,11 @@
 
 import pytest
 import yaml
-from small_study import REPOSITORY
 
 from ddlbench.cluster.srun import srun_argv
 from ddlbench.launch.roles import members
 from ddlbench.plan import load, requested
+from tests.support.small_study import REPOSITORY
 
 EXAMPLE = "config/examples/wang2019_cluster.yaml"
 RECORDED = {  # GPUs -> nodes, GPUs of each

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 
 import pytest
-from measurement_samples import MEASURE, a_fingerprint, a_point, a_record, a_repository
 from signing_keys import new_key
 
 from ddlbench.cli.main import main
@@ -18,6 +17,7 @@ from ddlbench.measurements.store import Store
 from ddlbench.measurements.trace_tree import trace
 from ddlbench.measurements.whole_results import check_all
 from ddlbench.runs.mending import require_sound, set_aside_damage
+from tests.support.measurement_samples import MEASURE, a_fingerprint, a_point, a_record, a_repository
 
 TABLE = "results/tables/zhao2016_fig5.csv"
 MANIFEST = "results/runs/zhao2016/run1.json"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ddlbench.report.archive import METADATA
+from tests.support.archive_samples import an_archive
 from tests.support.crate_validator import complaints, make
 from tests.support.once import made_once
-from unit.archive_samples import an_archive
 
 
 @pytest.fixture(scope="session")

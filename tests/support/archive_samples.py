@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from measurement_samples import a_repository
-
 from ddlbench.report.crate import Run, write_archive
+from tests.support.measurement_samples import a_repository
 
 TABLE = "results/tables/zhao2016_fig5.csv"
 
