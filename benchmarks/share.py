@@ -56,7 +56,9 @@ def sessions_in(folder: Path) -> dict[str, Any]:
     return {
         path.parent.name: {
             **json.loads(path.read_text()),
-            "framework": json.loads((path.parent / "job.json").read_text())["framework"],
+            "framework": json.loads((path.parent / "job.json").read_text())["points"][0]["point"][
+                "framework"
+            ],
         }
         for path in (folder / "logs" / "runs").glob("**/session.json")
     }

@@ -109,6 +109,15 @@ def test_few_repetitions_have_a_range_and_are_never_resolved(tmp_path):
     assert (enough["bounds"], enough["resolved"]) == ("interval", True)
 
 
+def test_replays_by_waiting_are_repeated_as_often_as_asked_for_and_so_never_unresolved(tmp_path):
+    waits, burns = (
+        times_of_repetitions(10.0, point=a_point(replay={"kind": kind, "name": "K80"}))
+        for kind in ("gpu", "cpu")
+    )
+    assert row_of(tmp_path / "waits", waits)["resolved"] is None
+    assert row_of(tmp_path / "burns", burns)["resolved"] is False
+
+
 def test_a_grid_per_epoch_has_a_row_an_epoch(tmp_path):
     record = a_record(point=a_point(epochs=2, steps_per_epoch=2), step_times_ms=[[1.0, 3.0, 5.0, 7.0]])
     table = aggregate([manifest_of(tmp_path, record, per_epoch=True)])

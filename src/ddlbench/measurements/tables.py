@@ -46,7 +46,7 @@ def aggregate(
         workers_per_gpu, backend, host, hosts_differ_in (facts that were not the same in all repetitions, as
         `cpu_model, clock_mhz`), epoch_images, epoch_steps and reported_epochs (to which times are extrapolated),
         container_engine, python_version, packages_sha256, resolved (whether the interval of the step time is as narrow
-        as asked for; empty for trainings to an accuracy, whose number is fixed), bounds, and m, m_low, m_high for each
+        as asked for; empty for trainings to an accuracy and replays by waiting, whose number is fixed), bounds, and m, m_low, m_high for each
         m of METRICS. Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few
         repetitions. A point that could not be measured has a row with its status, its reason and empty metrics.
 
@@ -198,11 +198,16 @@ def _metrics(records: Sequence[Record], report: Mapping[str, Any], rule: Mapping
     for name, metric in METRICS.items():
         found = estimate(metric, records, report)
         cells.update(zip((name, f"{name}_low", f"{name}_high"), found or (None, None, None), strict=True))
-        if name == "step_time_ms" and found and rule and not records[0]["point"].get("epochs"):
+        if name == "step_time_ms" and found and rule and not _is_of_a_fixed_number(records[0]["point"]):
             is_lossy = (records[0].get("link") or {}).get("is_lossy")
             percent = rule["lossy_interval_percent" if is_lossy else "interval_percent"]
             cells["resolved"] = len(records) >= FEWEST and found.half_width_percent <= percent
     return cells
+
+
+def _is_of_a_fixed_number(point: Mapping[str, Any]) -> bool:
+    """Whether no interval decides how often a point is repeated: trainings to an accuracy, and replays by waiting."""
+    return bool(point.get("epochs")) or (point.get("replay") or {}).get("kind") == "gpu"
 
 
 def _bounds(repetitions: int) -> str | None:
