@@ -47,9 +47,9 @@ def aggregate(
         `cpu_model, clock_mhz`), epoch_images, epoch_steps and reported_epochs (to which times are extrapolated),
         container_engine, python_version, packages_sha256, resolved (whether the interval of the step time is as narrow
         as asked for; empty for trainings to an accuracy and replays by waiting, whose number is fixed), bounds, and m,
-        m_low, m_high for each
-        m of METRICS. Between m_low and m_high lies an interval of 95 % or, if `bounds` says so, the range of few
-        repetitions. A point that could not be measured has a row with its status, its reason and empty metrics.
+        m_low, m_high for each m of METRICS. Between m_low and m_high lies an interval of 95 % or, if `bounds` says so,
+        the range of few repetitions. A point that could not be measured has a row with its status, its reason and empty
+        metrics.
 
     Raises:
         DdlbenchError: a manifest or measurement is damaged or missing; names it.
