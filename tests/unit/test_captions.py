@@ -116,6 +116,16 @@ def test_images_are_described_in_words(dataset, shape, words):
     assert images(table, "step_time_ms") == [f"Data: {words}."]
 
 
+def test_replayed_compute_is_said_to_read_no_images():
+    table = made_up_table({"workers": [1, 2]}, dataset="synthetic", image_shape="224x224x3")
+    table["replay"] = "K80, fp32 (computed)"
+    words = "images of 224 x 224 pixels in colour, of which replayed compute reads none"
+    assert images(table, "step_time_ms") == [f"Data: {words}."]
+    table.loc[0, "replay"] = None
+    told = f"Data: made-up images of 224 x 224 pixels in colour, for timing only; {words}."
+    assert images(table, "step_time_ms") == [told]
+
+
 def test_a_trained_batch_that_holds_images_twice_is_owned_up_to():
     table = made_up_table({"batch_size": [64, 2048]}, epochs=1)
     told = " ".join(images(table, "test_loss"))

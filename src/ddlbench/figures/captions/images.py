@@ -30,21 +30,37 @@ def images(rows: pd.DataFrame, y: str) -> list[str]:
     """
     if not {"dataset", "image_shape"} <= set(rows):
         return []
-    kinds = rows[["dataset", "image_shape"]].dropna().drop_duplicates().itertuples(index=False)
-    words = [_in_words(dataset, shape) for dataset, shape in kinds]
+    kinds = rows[["dataset", "image_shape"]].assign(
+        is_replayed=rows["replay"].notna() if "replay" in rows else False
+    )
+    words = [
+        _unread(shape) if is_replayed else _in_words(dataset, shape)
+        for dataset, shape, is_replayed in kinds.dropna().drop_duplicates().itertuples(index=False)
+    ]
     return [f"Data: {'; '.join(words)}{_tested(rows, y)}.", *_repeated(rows)] if words else []
 
 
 def _in_words(dataset: str, shape: str) -> str:
     """`1,437 handwritten digits of 8 x 8 pixels (scikit-learn), enlarged to 28 x 28`."""
-    height, width, channels = shape.split("x")
-    size = f"{height} x {width}"
+    size, colours = _size(shape)
     return IMAGES.get(dataset, f"{dataset} of {{size}} pixels").format(
         images=f"{DATASETS[dataset].training_images or 0:,}",
         size=size,
-        colours=" in colour" if channels == "3" else "",
+        colours=colours,
         enlarged="" if size == "32 x 32" else f", enlarged to {size}",
     )
+
+
+def _unread(shape: str) -> str:
+    """The images of a device whose compute is replayed."""
+    size, colours = _size(shape)
+    return f"images of {size} pixels{colours}, of which replayed compute reads none"
+
+
+def _size(shape: str) -> tuple[str, str]:
+    """`28 x 28` and whether it is in colour, from `28x28x1`."""
+    height, width, channels = shape.split("x")
+    return f"{height} x {width}", " in colour" if channels == "3" else ""
 
 
 def _tested(rows: pd.DataFrame, y: str) -> str:
