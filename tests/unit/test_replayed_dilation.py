@@ -7,7 +7,7 @@ import yaml
 
 from ddlbench.devices.devices_file import devices_from
 from ddlbench.plan import Point, load
-from ddlbench.sweep.measured_dilation import least_step_ms
+from ddlbench.sweep.measured_dilation import least_dilation, least_step_ms
 from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 DEVICES = devices_from(yaml.safe_load((REPOSITORY / "config/devices.yaml").read_text()))
@@ -37,3 +37,9 @@ def test_a_step_takes_at_least_as_long_as_its_compute(point):
 def test_of_hosts_of_several_workers_only_compute_counts(point):
     shared = replace(point, workers_per_host=2)
     assert least_step_ms(shared, 244 * MEGABYTES) == pytest.approx(1000 * 32 / 406.08)
+
+
+@pytest.mark.parametrize(("step_ms", "factor"), [(5, 10), (79, 5.1), (300, 4)])
+def test_the_shorter_the_step_the_more_time_is_dilated_at_least(point, step_ms, factor):
+    alone = replace(point.replay, forward_ms=step_ms, backward_ms=(), optimizer_ms=0.0)
+    assert least_dilation([replace(point, replay=alone)]) == factor

@@ -21,7 +21,8 @@ from ddlbench.sweep.repetition import training_point
 from ddlbench.sweep.session_job import SessionJob
 from ddlbench.telemetry.waiting import Waiting
 
-LEAST = 10.0  # a thread that wakes may find its core taken for a tick (4 ms), which is to be little of a step
+LEAST, ENOUGH = 4.0, 10.0  # between them, the shortest dilated step is as long as 100 ticks
+TICK_MS = 4.0  # for which a thread that wakes may find its core taken
 MARGIN = 1.5  # a byte costs more in one step than in another, by a third where others use the cores
 _TRIES = 5  # a busy machine may disturb what is measured, never improve it
 _SHARE_OF_STEP = 0.1  # in which the bytes pass while their cost is measured
@@ -34,11 +35,14 @@ def least_dilation(points: Sequence[Point]) -> float:
         points: of a run.
 
     Returns:
-        LEAST, or more where the kernel shapes no link that is as fast as theirs.
+        LEAST to ENOUGH, the larger the shorter steps are, or more where the kernel shapes no link that is as fast as
+        theirs.
     """
     rates_mbit = [each.bandwidth_mbit for point in points for each in (point, point.inside) if each]
     fastest_mbit = max((rate for rate in rates_mbit if rate), default=0.0)
-    return rounded_up(max(LEAST, fastest_mbit / TBF_MOST_MBIT))
+    shortest_ms = min(each.replay.step_ms for each in points if each.replay)
+    of_ticks = min(ENOUGH, max(LEAST, 100 * TICK_MS / shortest_ms))
+    return rounded_up(max(of_ticks, fastest_mbit / TBF_MOST_MBIT))
 
 
 def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_percent: float) -> float:
@@ -64,7 +68,7 @@ def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_per
         moved = _moved(group, star, point)
         step_ms = min(least_step_ms(each, moved.most_bytes) for each in same)
         allowed_ms = allowed * step_ms
-        span_ms = _SHARE_OF_STEP * step_ms * max(LEAST, moved.work_ms / allowed_ms)
+        span_ms = _SHARE_OF_STEP * step_ms * max(ENOUGH, moved.work_ms / allowed_ms)
         star.shape(Link(moved.most_bytes * 8e-3 / span_ms * star.dilation))
         needed.append(MARGIN * _moved(group, star, point).work_ms / allowed_ms)
         star.shape(None)
