@@ -41,11 +41,12 @@ check: test-environment
 	ruff format --check .
 	snakefmt --check Snakefile workflow
 	lint-imports
-	mypy
+	mypy & types=$$! # beside what takes as long together
 	python workflow/lint.py # snakemake --lint
 	for config in config/config.yaml config/paper.yaml; do
 	  snakemake all_figures --dry-run --quiet --configfile $$config
 	done
+	wait $$types
 	pytest tests/unit -n auto
 
 test: check

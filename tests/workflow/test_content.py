@@ -117,10 +117,11 @@ def test_thirty_random_mutations_are_all_noticed(drawn: Pipeline, tmp_path: Path
             assert outcome.is_noticed, outcome
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 1), (1, 4)], ids=["of a measurement", "of what is made of them"]
+)
 def test_random_mutations_are_not_used_by_the_next_run_and_are_mended(
-    drawn: Pipeline, tmp_path: Path, seed: int
+    drawn: Pipeline, tmp_path: Path, seed: int, count: int
 ) -> None:
-    for outcome in together(drawn, tmp_path, Random(seed), 4, [TARGET]):
+    for outcome in together(drawn, tmp_path, Random(seed), count, [TARGET]):
         assert outcome.is_good, outcome

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -94,9 +95,8 @@ def test_questions_do_not_disturb_a_sweep_and_a_second_one_is_refused(prepared: 
     sweep = prepared.start(target)
     try:
         assert eventually(lambda: prepared.measurements() or sweep.poll() is not None)
-        for question in QUESTIONS.values():
-            snakemake(prepared.root, *question)
-            snakemake(prepared.root, *question, *SCALES["changed"])
+        for question, scale in zip(QUESTIONS.values(), cycle(("default", "changed"))):
+            snakemake(prepared.root, *question, *SCALES[scale])
         assert sweep.poll() is None, prepared.said
         second = prepared.attempt(target)
         assert second.returncode != 0
