@@ -12,25 +12,18 @@ Our time for a point is its share of the sweep's wall time (`own_times_s`); all 
 """
 
 import json
-import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from math import fsum
 from pathlib import Path
-from time import monotonic
 from typing import Any
-
-import psutil
 
 from benchmarks.common import (
     ROOT,
     benchmark,
-    in_sandbox,
     in_words,
     options,
-    python_of_workers,
     repository,
     row,
     save,
@@ -38,12 +31,8 @@ from benchmarks.common import (
     snakemake_s,
     spread,
 )
-from benchmarks.groups import placement_from, star_of
-from benchmarks.plain_groups import Plain, plain
+from benchmarks.torchrun_loop import Record, torchrun_loop
 from ddlbench.configuration.yaml_file import read_yaml
-from ddlbench.errors import DdlbenchError
-from ddlbench.network.hosts import place
-from ddlbench.network.link import Link
 from ddlbench.plan import load, words
 
 FIGURES = " ".join(
@@ -52,9 +41,7 @@ FIGURES = " ".join(
     if name.startswith("anwar2021")
 )
 AT_LEAST = 4.0
-SWEEP_TIMEOUT_S, POINT_TIMEOUT_S = 3600, 600
-
-Record = dict[str, Any]
+SWEEP_TIMEOUT_S = 3600
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -199,80 +186,6 @@ def picked(points: Iterable[Record], order: random.Random) -> list[Record]:
     ]
 
 
-def torchrun_loop(chosen: Sequence[Record], folder: Path, *, say_as: str) -> list[Record]:
-    """The points with `theirs_s`, the wall time of one torchrun each. Hosts are made once for each cluster size."""
-    compared: list[Record] = []
-    for workers in sorted({each["point"]["workers"] for each in chosen}):
-        members = [each for each in chosen if each["point"]["workers"] == workers]
-        job = {
-            "python": python_of_workers(),
-            "placement": _placement(members[0]),
-            "points": members,
-            "datasets": str(folder / "results" / "datasets"),
-            "done": f"{say_as}: torchrun",
-        }
-        compared += in_sandbox("benchmarks.sweep", job, timeout_s=60 + POINT_TIMEOUT_S * len(members))
-    return compared
-
-
-def _placement(member: Record) -> dict[str, Any]:
-    """The hosts as our sweep placed them."""
-    point = member["point"]
-    placement = place(
-        point["workers"],
-        **{key: point[key] for key in ("vcpus", "memory_gb", "host_count")},
-        cores=sorted(os.sched_getaffinity(0)),
-        available_memory_bytes=psutil.virtual_memory().available,
-    )
-    assert placement.dilation == member["dilation"]
-    return asdict(placement)
-
-
-def inside(job: Mapping[str, Any]) -> list[Record]:
-    """Launch torchrun for one point after another."""
-    placement = placement_from(job["placement"])
-    done = []
-    with star_of(placement) as star:
-        for port, each in enumerate(job["points"], start=29600):
-            point = each["point"]
-            link = point["bandwidth_mbit"] and Link(
-                point["bandwidth_mbit"], point["latency_ms"], point["loss_percent"]
-            )
-            star.shape(link or None)
-            shape = "x".join(map(str, point["image_shape"]))
-            began = monotonic()
-            with plain(
-                "torch",
-                star,
-                placement,
-                python=job["python"],
-                model=point["model"],
-                dataset=f"{job['datasets']}/{point['dataset']}-{shape}.npz",
-                batch_size=point["batch_size"],
-                port=port,
-            ) as script:
-                step_times_ms = _trained_ms(script, each)
-            took_s = monotonic() - began
-            say(f"{job['done']}: {each['words']}: {took_s:.1f} s (ours {each['ours_s']:.1f} s)")
-            done.append({**each, "theirs_s": took_s, "their_steps_s": fsum(step_times_ms) / 1000})
-    return done
-
-
-def _trained_ms(script: Plain, each: Record) -> list[float]:
-    """The step times; none where the point did not fit for us, and must not for torchrun either."""
-    if each["fits"]:
-        return script.step_times_ms(each["steps"])
-    try:
-        script.step_times_ms(each["steps"])
-    except DdlbenchError:
-        script.give_up()
-        return []
-    raise DdlbenchError(f"{each['words']}: this did not fit into our worker's memory, but into torchrun's")
-
-
-# ------------------------------------------------------------------------------------------------ both
-
-
 def compare(swept: Mapping[str, Any], points: Sequence[Record], compared: Sequence[Record]) -> dict[str, Any]:
     """Their time by ours, for the points that were compared and, by stratum, for all that were measured."""
     ours_s, theirs_s = (fsum(each[key] for each in compared) for key in ("ours_s", "theirs_s"))
@@ -308,4 +221,4 @@ def _ratio(compared: Iterable[Record]) -> float:
 
 
 if __name__ == "__main__":
-    benchmark(main, inside)
+    benchmark(main)
