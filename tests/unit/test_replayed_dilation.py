@@ -43,3 +43,10 @@ def test_of_hosts_of_several_workers_only_compute_counts(point):
 def test_the_shorter_the_step_the_more_time_is_dilated_at_least(point, step_ms, factor):
     alone = replace(point.replay, forward_ms=step_ms, backward_ms=(), optimizer_ms=0.0)
     assert least_dilation([replace(point, replay=alone)]) == factor
+
+
+def test_what_no_profile_knows_asks_for_no_dilation_of_its_own(point):
+    nothing = DEVICES["k80"].unknown("alexnet", (1, 1, 1))
+    alone = replace(point.replay, forward_ms=300.0, backward_ms=(), optimizer_ms=0.0)
+    assert least_dilation([replace(point, replay=nothing), replace(point, replay=alone)]) == 4
+    assert least_dilation([replace(point, replay=nothing)]) == 10

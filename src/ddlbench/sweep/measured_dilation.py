@@ -40,8 +40,8 @@ def least_dilation(points: Sequence[Point]) -> float:
     """
     rates_mbit = [each.bandwidth_mbit for point in points for each in (point, point.inside) if each]
     fastest_mbit = max((rate for rate in rates_mbit if rate), default=0.0)
-    shortest_ms = min(each.replay.step_ms for each in points if each.replay)
-    of_ticks = min(ENOUGH, max(LEAST, 100 * TICK_MS / shortest_ms))
+    steps_ms = [each.replay.step_ms for each in points if each.replay and not each.replay.unknown]
+    of_ticks = min(ENOUGH, max(LEAST, 100 * TICK_MS / min(steps_ms, default=TICK_MS)))
     return rounded_up(max(of_ticks, fastest_mbit / TBF_MOST_MBIT))
 
 
