@@ -93,9 +93,8 @@ def main(arguments: Sequence[str]) -> None:
                 found[name] = in_sandbox("benchmarks.dilation", job, timeout_s=limit_s)
             found[name] |= {"cases": asked.cases, "seed": asked.seed}
     results = [each for name in found for each in rows(name, **found[name])]
-    of_two = (
-        systematic_error(**found["two"]) if "two" in found else None
-    )  # before a file here differs from the commit
+    # Before results are saved: they are files here that differ from the commit.
+    of_two = systematic_error(**found["two"]) if "two" in found else None
     save("dilation", results, {"compared": found})
     if of_two and asked.cases != "choosing" and RESULTS.is_relative_to(ROOT):
         write_atomically(FILE, json.dumps(of_two, indent=1) + "\n")
