@@ -120,7 +120,7 @@ def test_requests_that_follow_from_answers_get_what_the_description_says(descrip
             statuses[case.operation.label, response.status_code] += 1
             case.validate_response(response, checks=CHECKS)
 
-    Following.run(settings=settings(DRAWN, max_examples=100, stateful_step_count=5))
+    Following.run(settings=settings(DRAWN, max_examples=50, stateful_step_count=5))
     print(statuses)
     assert statuses["POST /import", 201]
     assert statuses["POST /recommend", 200]

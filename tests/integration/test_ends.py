@@ -16,6 +16,7 @@ from ddlbench.system.processes import die_with_parent
 from tests.support.pipeline import Pipeline
 from tests.support.remains import alive, eventually, namespaces, processes
 from tests.support.repository import environment
+from tests.support.tiny_study import SLOW_STUDY
 
 REPETITIONS = 40
 
@@ -23,7 +24,8 @@ REPETITIONS = 40
 @pytest.fixture
 def sweep(prepared: Pipeline) -> Iterator[Pipeline]:
     """A pipeline that is about to measure for long; whatever it started is ended afterwards."""
-    prepared.configure({"measure": {"min_repetitions": REPETITIONS, "max_repetitions": REPETITIONS}})
+    measure = {"min_repetitions": REPETITIONS, "max_repetitions": REPETITIONS}
+    prepared.configure({"measure": measure}, SLOW_STUDY)
     yield prepared
     for process in processes(prepared.root):
         os.kill(process, signal.SIGKILL)
@@ -80,7 +82,7 @@ def test_a_sweep_that_is_asked_to_end_says_one_line_and_leaves_nothing_but_its_m
     assert f" {len(kept)} new repetitions are kept in results/store. " in f" {new[0]}"
     assert not list((sweep.root / ".snakemake/scripts").glob("*"))
 
-    sweep.configure({"measure": {"min_repetitions": 3, "max_repetitions": 3}})
+    sweep.configure({"measure": {"min_repetitions": 3, "max_repetitions": 3}}, SLOW_STUDY)
     sweep.run(sweep.manifest("bandwidth"))
     assert kept.items() <= sweep.measurements().items()
 
@@ -88,7 +90,7 @@ def test_a_sweep_that_is_asked_to_end_says_one_line_and_leaves_nothing_but_its_m
 def test_the_next_call_needs_no_unlock_after_a_kill_though_another_one_lives_and_its_profile_locks(sweep):
     """Both calls ask for Snakemake's own locks, as a profile without `nolock` does."""
     locking = ("--workflow-profile", "none", "--cores", "2")
-    sweep.configure({"measure": {"min_repetitions": 400, "max_repetitions": 400}})
+    sweep.configure({"measure": {"min_repetitions": 400, "max_repetitions": 400}}, SLOW_STUDY)
     living = as_in_a_terminal(sweep, sweep.manifest("latency"), *locking)
     assert eventually(lambda: measuring(sweep) == 1 or living.poll() is not None)
     killed = as_in_a_terminal(sweep, sweep.manifest("bandwidth"), *locking)
@@ -187,6 +189,6 @@ def test_a_disk_that_gets_full_during_a_call_is_told_once_and_the_next_start_goe
 
 @pytest.mark.timeout(1800)
 def test_random_kills_lose_no_record_leave_nothing_and_the_next_start_goes_on(prepared):
-    prepared.configure({"measure": FOR_LONG})
-    for kill in torture(Place(prepared), 4, Random(7)):
+    prepared.configure({"measure": FOR_LONG | {"min_steps": 1}}, SLOW_STUDY)
+    for kill in torture(Place(prepared), 3, Random(7)):
         assert kill.is_good, kill

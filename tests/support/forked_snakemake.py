@@ -8,6 +8,7 @@ and ends starts Snakemake as a program instead (`Pipeline.start`).
 """
 
 import ctypes
+import gc
 import json
 import os
 import runpy
@@ -27,6 +28,9 @@ REPOSITORY = Path(__file__).parents[2]
 LIBRARIES = (  # those that planning imports
     *(
         "snakemake.cli",
+        "snakemake.report.html_reporter",
+        "snakemake.storage",
+        "smart_open",
         "snakemake_executor_plugin_slurm",
         "jsonschema.validators",
         "docker",
@@ -88,6 +92,7 @@ def _serve() -> None:
     """Fork for each line; returns at the end of the input, and in each fork, with what Snakemake ends with."""
     for library in LIBRARIES:
         import_module(library)
+    gc.freeze()  # else each fork, when it ends, looks at all of these and so copies their memory: a third of its time
     for line in sys.stdin:
         if (fork := os.fork()) == 0:
             _die_with_parent()

@@ -12,6 +12,7 @@ from ddlbench.files import sha256_file
 from tests.support.pipeline import Pipeline
 from tests.support.remains import eventually, processes
 from tests.support.repository import snakemake
+from tests.support.tiny_study import SLOW_STUDY
 
 # What Snakemake itself writes whatever it is asked: its own log, and when it last looked at which file.
 OF_SNAKEMAKE = (".snakemake/log", ".snakemake/iocache")
@@ -89,8 +90,7 @@ def test_what_is_lost_is_seen_and_made_again(broken: Pipeline, tmp_path: Path) -
 
 
 def test_questions_do_not_disturb_a_sweep_and_a_second_one_is_refused(prepared: Pipeline) -> None:
-    endless = {"min_repetitions": 1000, "max_repetitions": 1000, "min_steps": 200, "max_steps": 200}
-    prepared.configure({"measure": endless})
+    prepared.configure({"measure": {"min_repetitions": 1000, "max_repetitions": 1000}}, SLOW_STUDY)
     target = prepared.manifest("bandwidth")
     sweep = prepared.start(target)
     try:
@@ -109,5 +109,5 @@ def test_questions_do_not_disturb_a_sweep_and_a_second_one_is_refused(prepared: 
             os.kill(process, signal.SIGKILL)
         sweep.wait()
     assert eventually(lambda: not processes(prepared.root))
-    prepared.configure()
+    prepared.configure(study=SLOW_STUDY)
     prepared.run(target)

@@ -43,7 +43,7 @@ use rule measure as measure_on_nodes with:
         f"{RESULTS}/runs/{{study}}/{{run}}.json",
         f"{RESULTS}/runs/{{study}}/{{run}}.json.prov.json",
     wildcard_constraints:
-        run="|".join(run.id for run in PLAN.runs if is_on_nodes(run.points[0].fabric)) or "none",
+        run="|".join(run.id for run in PLAN.runs if run.points[0].fabric in BETWEEN_MACHINES) or "none",
     threads: lambda wildcards: PLAN.run(wildcards.run).points[0].vcpus
     resources:
         **{key: request_for(key) for key in {*OF_THE_PLAN, *overridden(PLAN)}},

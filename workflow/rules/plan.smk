@@ -30,7 +30,7 @@ from ddlbench.recommender.active.options import options_of
 from ddlbench.runs.file_locks import hold
 from ddlbench.runs.invocation import announce, stamp
 from ddlbench.runs.owner import check_owner, claim, owner
-from ddlbench.hosts.group_on_hosts import is_on_nodes
+from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.environments.materials import description_files, files_of
 from ddlbench.runs.mending import is_damaged, set_aside_damage
 from ddlbench.runs.outdated import has_lost, is_older_than, is_unfinished

@@ -159,7 +159,7 @@ class GroupOnHosts:
         """What starts the next group, and whether it is new: a framework is imported once where that can be."""
         if self._server and self._server.is_alive():
             return self._server, False
-        if set(self._job.environments) == {BARE} and not is_on_nodes(self._job.fabric):
+        if set(self._job.environments) == {BARE} and self._job.fabric not in BETWEEN_MACHINES:
             starter = self._servers.enter_context(self.hosts.starter(BARE))
             self._server = starter if isinstance(starter, ForkServer) else None
             return starter, True
@@ -217,7 +217,7 @@ def hosts_of(job: GroupJob, stack: ExitStack) -> Hosts:
     Raises:
         DdlbenchError: they cannot be set up.
     """
-    if is_on_nodes(job.fabric):
+    if job.fabric in BETWEEN_MACHINES:
         return stack.enter_context(AllocatedHosts(job))
     return (EmulatedHosts if job.fabric == "emulated" else LoopbackHosts)(job, stack)
 
@@ -261,18 +261,6 @@ def assignments(
         )
         for rank, member in enumerate(job.members)
     ]
-
-
-def is_on_nodes(fabric: str) -> bool:
-    """Tell whether a fabric connects several machines, which a scheduler allocates.
-
-    Args:
-        fabric: its name.
-
-    Returns:
-        True for `ethernet` and `infiniband`.
-    """
-    return fabric in BETWEEN_MACHINES
 
 
 def _gpu_of(member: Member, gpus: Sequence[GpuShare]) -> GpuShare | None:

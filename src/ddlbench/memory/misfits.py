@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ddlbench.datasets import synthetic
-from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.launch.roles import members, worker_of
 from ddlbench.memory.footprint import Training, process_bytes
 from ddlbench.memory.step_memory import FLOAT_BYTES
 from ddlbench.network.hosts import GIB
 from ddlbench.plan import Plan, Point, Run
-from ddlbench.plan.catalogue import DATASETS
+from ddlbench.plan.catalogue import BETWEEN_MACHINES, DATASETS
 from ddlbench.runs.placement import placement
 from ddlbench.sweep.repetition import model_shapes
 from ddlbench.workers.common.memory import parameter_bytes
@@ -124,7 +123,7 @@ def misfits(plan: Plan) -> Iterator[Misfit]:
     """
     for run in plan.runs:
         measurable = [point for point in plan.measurable_points(run.id) if point.devices == "cpu"]
-        if not measurable or is_on_nodes(measurable[0].fabric):
+        if not measurable or measurable[0].fabric in BETWEEN_MACHINES:
             continue
         placed = placement(plan, run)
         for point in measurable:

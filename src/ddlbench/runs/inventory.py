@@ -11,13 +11,13 @@ from ddlbench.environments.failed_environments import NO_ENVIRONMENT
 from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_json
-from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.measurements import facts, provenance
 from ddlbench.measurements.fingerprint import fingerprint
 from ddlbench.measurements.record import Record
 from ddlbench.measurements.store import Store
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Point, Run, Status, words
+from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.plan.settings import as_params
 from ddlbench.runs.placement import code_of, placement
 from ddlbench.sweep.session_job import DatasetFile, PointToMeasure
@@ -189,7 +189,7 @@ class Inventory:
         if self.status(point).name != "measurable":
             return {}
         records = (record for _, record in self.store.measurements(self.fingerprint(point, run)))
-        names = facts.OF_COMPUTE + (facts.OF_NETWORK if is_on_nodes(point.fabric) else ())
+        names = facts.OF_COMPUTE + (facts.OF_NETWORK if point.fabric in BETWEEN_MACHINES else ())
         return facts.differing((record["provenance"]["hosts"] for record in records), names)
 
     def take_datasets_of(self, wanted: Iterable[Run]) -> None:

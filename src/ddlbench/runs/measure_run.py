@@ -20,11 +20,10 @@ from ddlbench.containers.podman import user_namespace
 from ddlbench.environments.materials import Materials
 from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.files import write_atomically
-from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.measurements import facts, provenance
 from ddlbench.measurements.store import Store
 from ddlbench.plan import Plan, Point, Run
-from ddlbench.plan.catalogue import STRATEGIES
+from ddlbench.plan.catalogue import BETWEEN_MACHINES, STRATEGIES
 from ddlbench.plan.settings import as_params
 from ddlbench.protocol.codec import written
 from ddlbench.runs.group_of_run import group_job
@@ -71,7 +70,8 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
         )  # also in a retry, which continues the first try
     if any(inventory.is_pending(point, run) for point in run.points):
         wanted = [plan.run(each) for each in current_invocation.runs]
-        when_busy = "ignore" if is_on_nodes(str(run.group["fabric"])) else plan.settings.other_measurements
+        is_on_nodes = str(run.group["fabric"]) in BETWEEN_MACHINES
+        when_busy = "ignore" if is_on_nodes else plan.settings.other_measurements
         with alone_on_this_machine(when_busy):
             if any(
                 inventory.is_pending(point, run) for point in run.points
@@ -225,6 +225,6 @@ def _run_session(run: Run, job: Path, within: Sequence[str]) -> int:
     """
     stderr = sys.stderr.fileno()
     (job.parent / FAILURE).unlink(missing_ok=True)
-    if is_on_nodes(str(run.group["fabric"])):
+    if str(run.group["fabric"]) in BETWEEN_MACHINES:
         return run_to_its_end([sys.executable, "-m", SESSION, str(job)], stderr=stderr)
     return run_sandboxed(SESSION, [str(job)], within=within, stderr=stderr)

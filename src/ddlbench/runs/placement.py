@@ -9,13 +9,13 @@ import psutil
 from ddlbench.code.closure import Code
 from ddlbench.code.purposes import ON_NODES, code_for
 from ddlbench.errors import ConfigError
-from ddlbench.hosts.group_on_hosts import is_on_nodes
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.launch.roles import Member, members, worker_of
 from ddlbench.network.hosts import Placement, on_nodes, place, place_waiting
 from ddlbench.network.limits import check_queues
 from ddlbench.network.link import Link
 from ddlbench.plan import Plan, Point, Run
+from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.sweep.measured_dilation import least_dilation
 from ddlbench.system.gpu_shares import Gpu, share_out
 
@@ -34,7 +34,7 @@ def placement(plan: Plan, run: Run) -> Placement:
         ConfigError: the dilation is not possible. On GPUs, which cannot be slowed down, only 1 is.
     """
     point = run.points[0]
-    if is_on_nodes(point.fabric):
+    if point.fabric in BETWEEN_MACHINES:
         return on_nodes(
             point.hosts,
             vcpus=point.vcpus,
@@ -121,7 +121,7 @@ def code_of(run: Run, what: str = "measure") -> Code:
         KeyError: there is no such purpose.
     """
     point = run.points[0]
-    where = f" {ON_NODES}" if is_on_nodes(point.fabric) else ""
+    where = f" {ON_NODES}" if point.fabric in BETWEEN_MACHINES else ""
     return code_for(
         f"{what} {worker_of(point.framework, point.strategy, replayed=point.replay is not None)}{where}"
     )
@@ -137,7 +137,7 @@ def members_of(run: Run) -> tuple[Member, ...]:
         The members, by rank.
     """
     point = run.points[0]
-    on_nodes = is_on_nodes(point.fabric)
+    on_nodes = point.fabric in BETWEEN_MACHINES
     return members(
         point.framework,
         point.strategy,

@@ -14,13 +14,14 @@ from time import monotonic
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
-from ddlbench.hosts.group_on_hosts import GroupOnHosts, is_on_nodes, launched
+from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
 from ddlbench.launch.group_member import LackedMemory
 from ddlbench.measurements.record import Record
 from ddlbench.measurements.store import Store
 from ddlbench.network.link import Link
 from ddlbench.network.sites import SharedCards, Sites
 from ddlbench.plan import Point, point_id
+from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.protocol.codec import read_text
 from ddlbench.protocol.messages import Prepared
 from ddlbench.sweep.attempts import keep, tell_failure
@@ -197,8 +198,8 @@ class Session:
         steps = whole or pending.steps or 1
         if self.telemetry:
             self.telemetry.begin(point_id(pending.point), pending.repetition)
-        are_here = self.runtime == "bare" and not is_on_nodes(self.job.group.fabric)  # the workers' processes
-        use = CoreUse(self.group) if are_here else None
+        workers_are_here = self.runtime == "bare" and self.job.group.fabric not in BETWEEN_MACHINES
+        use = CoreUse(self.group) if workers_are_here else None
         parts = train(group, steps, budget_s=None if whole else measure.step_budget_s)
         used = use.since_start() if use else NOT_KNOWN
         sampled = self.telemetry.end(len(joined_times_ms(parts)[0])) if self.telemetry else None

@@ -8,6 +8,7 @@ these the kernel divides a core that hosts share fairly. A worker is no child of
 it as an orphan, and so sees its end.
 """
 
+import gc
 import os
 import resource
 import socket
@@ -31,7 +32,7 @@ def main(module: str) -> None:
     Args:
         module: dotted name; each worker calls its `main(control, rank)`.
     """
-    worker = import_module(module)
+    worker = imported(module)
     channel: LineChannel[Start] = LineChannel(sys.stdin.buffer, sys.stdout.buffer, kinds=STARTS)
     hosts: dict[str, LineChannel[Started]] = {}
     while True:
@@ -43,6 +44,26 @@ def main(module: str) -> None:
             hosts[start.host] = new_host(worker, hosts.values(), start.control_group)
         hosts[start.host].send(start)
         channel.send(hosts[start.host].receive())
+
+
+def imported(module: str) -> ModuleType:
+    """Import a module, and exempt all that it has made from garbage collection: it stays until the end.
+
+    A third of the import of a framework is collections that find nothing. In each fork, a collection would look at
+    every object of the framework, and so copy its memory: 0.15 s with PyTorch, in the middle of a step.
+
+    Args:
+        module: dotted name.
+
+    Returns:
+        The module.
+    """
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def new_host(
