@@ -24,4 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 pytest.register_assert_rewrite("tests.support")
-pytest_plugins = [f"tests.support.{name}" for name in ("selection", "scheduling", "fixtures", "on_cluster")]
+pytest_plugins = [
+    f"tests.support.{name}"
+    for name in ("selection", "scheduling", "fixtures", "on_cluster", "scripted_group")
+]

@@ -1,108 +1,17 @@
 """A worker group of real processes, which are small scripts here: how it starts, what it tells, what is left of it."""
 
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ddlbench.launch.control_socket import unix_socket
-from ddlbench.launch.fork_starter import ForkServer
-from ddlbench.launch.group_member import LackedMemory, Launch, WorkerFailed, WorkerRefused
+from ddlbench.launch.group_member import WorkerFailed, WorkerRefused
 from ddlbench.launch.worker_group import WorkerGroup
-from ddlbench.network.hosts import Host
-from ddlbench.protocol.messages import FROM_MEMBER, Assignment, Conclude, Concluded, Hello, Train, Trained
-from ddlbench.protocol.timeouts import Timeouts
-from ddlbench.system.package import package_root
+from ddlbench.protocol.messages import Conclude, Concluded, Train, Trained
 from tests.support.remains import eventually
+from tests.support.scripted_group import ANSWER, HELLO, READY
 
-HELLO = """
-import os, resource, signal, sys, threading, time
-from ddlbench.protocol.messages import *
-from ddlbench.workers.common.control import Control
-control = Control(address, rank)
-assignment = control.assignment()
-"""
-# What the fork server imports: each rank has a script of its own.
-WORKER = """
-def main(address, rank):
-    exec(SCRIPTS[rank], {"address": address, "rank": rank})
-"""
-READY = HELLO + 'control.send(Ready({"rank": str(assignment.rank)}))\n'
-ANSWER = (
-    READY
-    + """
-while not isinstance(command := control.command(), Stop):
-    match command:
-        case Connect():
-            control.send(Connected())
-        case Prepare():
-            control.send(Prepared(fits=True))
-        case Train(steps):
-            control.send(Trained([[float(rank)] * steps]))
-        case Conclude():
-            control.send(Concluded(f"parameters of {rank}"))
-"""
-)
-# A busy machine may put a process aside for seconds: what is not the subject of a test gives it a minute.
-LIMITS = {"launch_s": 300.0, "prepare_s": 300.0, "step_s": 300.0, "heartbeat_s": 300.0}
 SILENCE_S = 8.0  # beats come each second; of a group of which one member is silent the others must be heard
-
-
-@pytest.fixture
-def group(tmp_path):
-    """Start a group of such scripts, one a rank."""
-
-    def start(
-        *scripts: str,
-        memory_bytes: int = 2**34,
-        check: Callable[[], None] = lambda: None,
-        **limits: float,
-    ) -> WorkerGroup:
-        core = min(os.sched_getaffinity(0))
-        (tmp_path / "scripted.py").write_text(f"SCRIPTS = {list(scripts)!r}\n{WORKER}")
-        launches = [
-            Launch(
-                Host(f"h{rank + 1}", "127.0.0.1", (core,), 1, memory_bytes),
-                None,
-                tmp_path / f"logs/rank{rank}.log",
-                variables={"CUDA_VISIBLE_DEVICES": f"GPU-{rank}"},
-            )
-            for rank in range(len(scripts))
-        ]
-        assignments = [assignment(rank, len(scripts)) for rank in range(len(scripts))]
-        argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "scripted"]
-        variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
-        with ForkServer(argv, variables, log=tmp_path / "logs/fork_server.log") as server:
-            return WorkerGroup(
-                server,
-                launches,
-                assignments,
-                control=unix_socket(tmp_path / "control", greetings=(Hello,), kinds=FROM_MEMBER),
-                timeouts=Timeouts(**LIMITS | limits),
-                check=check,
-            )
-
-    return start
-
-
-def assignment(rank: int, world_size: int) -> Assignment:
-    return Assignment(
-        rank=rank,
-        role="worker",
-        index=rank,
-        world_size=world_size,
-        threads=1,
-        address="127.0.0.1",
-        cluster={},
-        rendezvous="",
-        timeout_s=60.0,
-        devices="cpu",
-        dilation=1.0,
-        strategy="",
-        datasets={},
-    )
 
 
 def are_gone(processes: list[int]) -> bool:
@@ -233,32 +142,6 @@ def test_survivors_can_be_told_more_after_others_have_died(group):
         assert killed.ended == "SIGKILL"
 
 
-# The first one ends when the other has said why it ends.
-HUNGRY = (
-    READY
-    + """
-assert isinstance(control.command(), Connect)
-control.send(Connected())
-assert isinstance(control.command(), Train)
-print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
-os.kill(os.getpid(), signal.SIGABRT)
-"""
-)
-BEREFT = (
-    READY
-    + """
-assert isinstance(control.command(), Connect)
-print("MemoryError, which was dealt with", file=sys.stderr, flush=True)
-control.send(Connected())
-assert isinstance(control.command(), Train)
-other = os.readlink("/proc/self/fd/2").replace("rank0", "rank1")
-while assignment.rank == 0 and os.path.exists(other) and "bad_alloc" not in open(other).read():
-    time.sleep(0.01)
-os._exit(1)
-"""
-)
-
-
 TELLING = (
     HELLO
     + """
@@ -280,21 +163,6 @@ def test_a_worker_that_cannot_do_what_its_job_says_is_heard_and_nothing_is_said_
     with pytest.raises(WorkerRefused) as told, group(READY, REFUSING):
         pass
     assert str(told.value) == "rank 1 on host h2: devices: gpu needs PyTorch built for CUDA"
-
-
-def test_who_died_for_want_of_memory_is_told_from_who_died_of_that(group):
-    with group(BEREFT, HUNGRY) as two:
-        two.connect([])
-        with pytest.raises(LackedMemory, match=r"^rank 1 on host h2 ran out of memory .*std::bad_alloc"):
-            two.train(1)
-
-
-def test_a_lack_of_memory_that_was_dealt_with_explains_no_later_death(group):
-    with group(BEREFT) as one:
-        one.connect([])
-        with pytest.raises(WorkerFailed) as told:
-            one.train(1)
-    assert not isinstance(told.value, LackedMemory)
 
 
 def test_who_is_there_first_waits_for_the_others_however_long_its_heartbeats_stay_unheard(group):

@@ -1,0 +1,59 @@
+"""What a worker group of real processes says of a lack of memory."""
+
+import pytest
+
+from ddlbench.launch.group_member import LackedMemory, WorkerFailed
+from tests.support.scripted_group import HELLO, READY
+
+# The first one ends when the other has said why it ends.
+HUNGRY = (
+    READY
+    + """
+assert isinstance(control.command(), Connect)
+control.send(Connected())
+assert isinstance(control.command(), Train)
+print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
+os.kill(os.getpid(), signal.SIGABRT)
+"""
+)
+BEREFT = (
+    READY
+    + """
+assert isinstance(control.command(), Connect)
+print("MemoryError, which was dealt with", file=sys.stderr, flush=True)
+control.send(Connected())
+assert isinstance(control.command(), Train)
+other = os.readlink("/proc/self/fd/2").replace("rank0", "rank1")
+while assignment.rank == 0 and os.path.exists(other) and "bad_alloc" not in open(other).read():
+    time.sleep(0.01)
+os._exit(1)
+"""
+)
+
+
+def test_who_died_for_want_of_memory_is_told_from_who_died_of_that(group):
+    with group(BEREFT, HUNGRY) as two:
+        two.connect([])
+        with pytest.raises(LackedMemory, match=r"^rank 1 on host h2 ran out of memory .*std::bad_alloc"):
+            two.train(1)
+
+
+def test_a_lack_of_memory_that_was_dealt_with_explains_no_later_death(group):
+    with group(BEREFT) as one:
+        one.connect([])
+        with pytest.raises(WorkerFailed) as told:
+            one.train(1)
+    assert not isinstance(told.value, LackedMemory)
+
+
+FROZEN = (
+    HELLO
+    + "import gc; control.send(Ready({'frozen': str(gc.get_freeze_count()), 'collects': str(gc.isenabled())}))\n"
+)
+
+
+def test_a_worker_collects_its_own_garbage_and_looks_at_nothing_that_was_imported_before_it_was_forked(group):
+    with group(FROZEN) as one:
+        (ready,) = one.ready
+    assert int(ready.versions["frozen"]) > 1000
+    assert ready.versions["collects"] == "True"
