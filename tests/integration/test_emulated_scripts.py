@@ -41,9 +41,10 @@ for _ in range(2):
     print(f"{hvd.size()} ranks, sum {total[0].item():g}")
     hvd.shutdown()
 """
+# With --json iperf3 ends with 0, also where nobody listens yet.
 IPERF3 = """
 if [ $RANK = 0 ]; then exec iperf3 --server --one-off > server.log; fi
-until iperf3 --client h1 --time 1 --json > client.log; do sleep 0.2; done
+until iperf3 --client h1 --time 1 --json > client.log && grep -q sum_received client.log; do sleep 0.2; done
 """
 
 
