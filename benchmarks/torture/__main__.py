@@ -13,7 +13,7 @@ from functools import partial
 from time import monotonic
 
 from benchmarks.common import ROOT, say
-from benchmarks.torture import at_once, audit, cluster_faults, configurations, kills, store
+from benchmarks.torture import at_once, audit, busy_machine, cluster_faults, configurations, kills, store
 from benchmarks.torture.places import PLACES
 from benchmarks.torture.tally import Tally, saved, table
 
@@ -22,7 +22,7 @@ SEED = 15
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the torture: what runs it, how often it tries in full, and how often in the short form."""
+    """A part of the torture: what runs it, how often it tries in full and in the short form (0: it is not in it)."""
 
     run: Callable[[int, int, Callable[[Tally], None]], Tally]
     tries: int
@@ -35,6 +35,7 @@ PARTS: Mapping[str, Part] = {
     "configurations": Part(configurations.mutations, 500, 50),
     "cluster": Part(cluster_faults.faults, 30, 2),
     "at-once": Part(at_once.asked_for, 7, 7),
+    "tests": Part(busy_machine.tests, 10, 0),
     "bandit": Part(audit.bandit, 1, 1),
     "pip-audit": Part(audit.pip_audit, 1, 1),
 }
@@ -56,7 +57,8 @@ def main(arguments: list[str]) -> int:
     tallies = []
     for name in given.parts or PARTS:
         part, began = PARTS[name], monotonic()
-        tries = given.tries or (part.short if given.short else part.tries)
+        if not (tries := given.tries or (part.short if given.short else part.tries)):
+            continue
         say(f"--- {name}: {tries}")
         keep = no_file if given.short else partial(Tally.save, name=name)
         tallies.append(part.run(given.seed, tries, keep))

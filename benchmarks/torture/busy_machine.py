@@ -1,0 +1,68 @@
+"""`make test` again and again beside a busy loop on each core: does a test fail that passes on a quiet machine?
+
+The loops are a session of their own, as those of another terminal are.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from benchmarks.common import ROOT
+from benchmarks.torture.tally import Tally
+from ddlbench.system.processes import die_with_parent
+
+RED = "red"
+TIMEOUT_S = 3600.0
+
+
+def tests(seed: int, tries: int, keep: Callable[[Tally], None]) -> Tally:
+    """The part of the torture that runs the tests beside other work. Nothing of it is drawn by the seed."""
+    tally = Tally(f"`make test` in a row beside a busy loop on each core: {RED}", "10: 0", seed, {RED: 0})
+    with busy_cores():
+        for _ in range(tries):
+            began = monotonic()
+            failed = failed_tests()
+            tally.add(
+                f"{failed or 'green'} after {(monotonic() - began) / 60:.1f} minutes", {RED: bool(failed)}
+            )
+            tally.notes = ["; ".join(tally.tries)]
+            keep(tally)
+    return tally
+
+
+@contextmanager
+def busy_cores() -> Iterator[None]:
+    """A loop on each core that this process may use, until the end of the block."""
+    loops = [
+        subprocess.Popen(
+            [sys.executable, "-c", f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"],
+            preexec_fn=die_with_parent,
+            start_new_session=True,
+        )
+        for core in os.sched_getaffinity(0)
+    ]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def failed_tests() -> str:
+    """Run `make test` once; the tests that have failed, or the last words where none is named."""
+    answer = subprocess.run(
+        ["make", "test"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        preexec_fn=die_with_parent,
+    )
+    lines = answer.stdout.splitlines()
+    named = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return "; ".join(named or lines[-1:]) if answer.returncode else ""
