@@ -53,7 +53,7 @@ def test_a_run_whose_link_is_changed_fails_and_keeps_nothing_measured_on_the_cha
         for namespace in hosts:
             change = ["tc", "qdisc", "replace", "dev", "eth0", "root", "handle", "1:", "tbf"]
             change += ["rate", "3mbit", "burst", "64kb", "limit", "1mb"]
-            subprocess.run(["nsenter", f"--net={namespace}", *change], check=True)
+            subprocess.run([*_entering(namespace), *change], check=True)
         changed = datetime.now(UTC)
         assert process.wait(300) != 0
     finally:
@@ -71,6 +71,17 @@ def _wait_for(happened) -> None:
     while not happened() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert happened()
+
+
+def _entering(network: str) -> list[str]:
+    """The command that enters a host, and first the user namespace that owns it, where this user is no root."""
+    users = network.replace("/net", "/user")
+    owned = os.readlink(users) != os.readlink("/proc/self/ns/user")
+    return [
+        "nsenter",
+        *([f"--user={users}", "--preserve-credentials"] if owned else []),
+        f"--net={network}",
+    ]
 
 
 def _hosts_below(pid: int) -> list[str]:
