@@ -13,6 +13,7 @@ from time import monotonic
 from benchmarks.common import ROOT
 from benchmarks.torture.tally import Tally
 from ddlbench.system.processes import die_with_parent
+from tests.support.vanishing import at_the_end
 
 RED = "red"
 TIMEOUT_S = 3600.0
@@ -54,15 +55,13 @@ def busy_cores() -> Iterator[None]:
 
 def failed_tests() -> str:
     """Run `make test` once; the tests that have failed, or the last words where none is named."""
-    answer = subprocess.run(
-        ["make", "test"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT_S,
-        preexec_fn=die_with_parent,
-    )
-    lines = answer.stdout.splitlines()
+    command = ["make", "test"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with (
+        subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes) as run,
+        at_the_end("kill", "--", f"-{run.pid}"),  # what `make` has started does not end with it
+    ):
+        said, _ = run.communicate(timeout=TIMEOUT_S)
+    lines = said.splitlines()
     named = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    return "; ".join(named or lines[-1:]) if answer.returncode else ""
+    return "; ".join(named or lines[-1:]) if run.returncode else ""

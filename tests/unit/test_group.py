@@ -176,3 +176,16 @@ def test_a_worker_that_nobody_asks_anything_for_an_hour_answers_when_it_is_asked
     with group(ANSWER.replace(READY, READY + beats_of_an_hour)) as one:
         assert eventually(lambda: "an hour" in (tmp_path / "logs/rank0.log").read_text())
         assert one.train(2)[0].step_times_ms == [[0.0, 0.0]]
+
+
+FROZEN = (
+    HELLO
+    + "import gc; control.send(Ready({'frozen': str(gc.get_freeze_count()), 'collects': str(gc.isenabled())}))\n"
+)
+
+
+def test_a_worker_collects_its_own_garbage_and_looks_at_nothing_that_was_imported_before_it_was_forked(group):
+    with group(FROZEN) as one:
+        (ready,) = one.ready
+    assert int(ready.versions["frozen"]) > 1000
+    assert ready.versions["collects"] == "True"

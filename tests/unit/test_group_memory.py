@@ -3,7 +3,7 @@
 import pytest
 
 from ddlbench.launch.group_member import LackedMemory, WorkerFailed
-from tests.support.scripted_group import HELLO, READY
+from tests.support.scripted_group import READY
 
 # The first one ends when the other has said why it ends.
 HUNGRY = (
@@ -44,16 +44,3 @@ def test_a_lack_of_memory_that_was_dealt_with_explains_no_later_death(group):
         with pytest.raises(WorkerFailed) as told:
             one.train(1)
     assert not isinstance(told.value, LackedMemory)
-
-
-FROZEN = (
-    HELLO
-    + "import gc; control.send(Ready({'frozen': str(gc.get_freeze_count()), 'collects': str(gc.isenabled())}))\n"
-)
-
-
-def test_a_worker_collects_its_own_garbage_and_looks_at_nothing_that_was_imported_before_it_was_forked(group):
-    with group(FROZEN) as one:
-        (ready,) = one.ready
-    assert int(ready.versions["frozen"]) > 1000
-    assert ready.versions["collects"] == "True"
