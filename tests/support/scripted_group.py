@@ -12,9 +12,10 @@ from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.launch.group_member import Launch
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host
-from ddlbench.protocol.messages import FROM_MEMBER, Assignment, Hello
+from ddlbench.protocol.messages import FROM_MEMBER, Hello
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.package import package_root
+from tests.support.assignments import assignment
 
 HELLO = """
 import os, resource, signal, sys, threading, time
@@ -83,21 +84,3 @@ def group(tmp_path: Path) -> Callable[..., WorkerGroup]:
             )
 
     return start
-
-
-def assignment(rank: int, world_size: int) -> Assignment:
-    return Assignment(
-        rank=rank,
-        role="worker",
-        index=rank,
-        world_size=world_size,
-        threads=1,
-        address="127.0.0.1",
-        cluster={},
-        rendezvous="",
-        timeout_s=60.0,
-        devices="cpu",
-        dilation=1.0,
-        strategy="",
-        datasets={},
-    )

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from ddlbench.launch.roles import cluster, members
-from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.mxnet.parameter_server import variables
+from tests.support.assignments import assignment
 
 ADDRESSES = ["10.66.0.1", "10.66.0.2", "10.66.0.3"]
 GROUP = members("mxnet", "parameter_server_sync", 2, 3)
@@ -15,20 +15,14 @@ GROUP = members("mxnet", "parameter_server_sync", 2, 3)
 def told(rank: int) -> dict[str, str]:
     member = GROUP[rank]
     return variables(
-        Assignment(
-            rank=rank,
+        assignment(
+            rank,
+            world_size=2,
             role=member.role,
             index=member.index,
-            world_size=2,
-            threads=1,
             address=ADDRESSES[member.host],
             cluster=cluster(GROUP, ADDRESSES),
-            rendezvous="",
-            timeout_s=60.0,
-            devices="cpu",
-            dilation=1.0,
             strategy="parameter_server_sync",
-            datasets={},
         )
     )
 

@@ -7,26 +7,13 @@ from ddlbench.protocol.messages import Assignment, ReplayedStep
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.replay.arrays import check, check_parameters, parameter_shapes
 from ddlbench.workers.common.replay.compute import ReplayedCompute
+from tests.support.assignments import assignment
 
 STEP = ReplayedStep("gpu", forward_ms=3.0, backward_ms=[1.0, 2.0, 4.0], optimizer_ms=5.0)
 
 
-def assignment(strategy: str = "ring_allreduce", index: int = 0) -> Assignment:
-    return Assignment(
-        rank=index,
-        role="worker",
-        index=index,
-        world_size=3,
-        threads=1,
-        address="10.66.0.1",
-        cluster={},
-        rendezvous="10.66.0.1:29500",
-        timeout_s=10,
-        devices="cpu",
-        dilation=2.0,
-        strategy=strategy,
-        datasets={},
-    )
+def of_three(strategy: str = "ring_allreduce", index: int = 0) -> Assignment:
+    return assignment(index, 3, dilation=2.0, strategy=strategy)
 
 
 class Noted:
@@ -52,7 +39,7 @@ def noted(monkeypatch) -> Noted:
 @pytest.fixture
 def compute(noted) -> ReplayedCompute:
     made = ReplayedCompute(3)
-    made.take(assignment(), STEP)
+    made.take(of_three(), STEP)
     return made
 
 
@@ -94,7 +81,7 @@ def test_a_step_that_leaves_out_a_part_is_stopped(compute, skip):
 
 def test_a_step_of_another_model_is_refused(noted):
     with pytest.raises(RuntimeError, match="times of 3 parameter arrays, and the model 4"):
-        ReplayedCompute(4).take(assignment(), STEP)
+        ReplayedCompute(4).take(of_three(), STEP)
 
 
 def test_a_step_before_any_point_is_taken_takes_no_time():
@@ -117,9 +104,9 @@ def test_a_sum_that_misses_a_worker_is_found():
 
 
 def test_workers_of_a_synchronous_server_have_all_updates_and_of_an_asynchronous_one_their_own():
-    check_parameters(assignment("parameter_server_sync"), 2, [[-12.0, -12.0]])
-    check_parameters(assignment("parameter_server_async", index=1), 2, [[-4.0, -12.0]])
+    check_parameters(of_three("parameter_server_sync"), 2, [[-12.0, -12.0]])
+    check_parameters(of_three("parameter_server_async", index=1), 2, [[-4.0, -12.0]])
     with pytest.raises(RuntimeError, match="not with 12"):
-        check_parameters(assignment("parameter_server_sync"), 2, [[-11.0, -12.0]])
+        check_parameters(of_three("parameter_server_sync"), 2, [[-11.0, -12.0]])
     with pytest.raises(RuntimeError, match="not with between 4 and 12"):
-        check_parameters(assignment("parameter_server_async", index=1), 2, [[-3.0, -12.0]])
+        check_parameters(of_three("parameter_server_async", index=1), 2, [[-3.0, -12.0]])

@@ -1,6 +1,5 @@
 """Uneven hosts: other devices, slow-downs and jitter, in plans and in what workers replay."""
 
-from dataclasses import replace
 from itertools import islice
 from statistics import fmean
 
@@ -8,9 +7,10 @@ import pytest
 from test_filled_hosts import plan_of, point_of, refusal
 
 from ddlbench.plan.point import Point
-from ddlbench.protocol.messages import Assignment, ReplayedJitter
+from ddlbench.protocol.messages import ReplayedJitter
 from ddlbench.sweep.repetition import training_point
 from ddlbench.workers.common.replay.compute import ReplayedCompute, factors
+from tests.support.assignments import assignment
 
 REPLAYED = {
     "workers": [2],
@@ -22,28 +22,13 @@ REPLAYED = {
     "epochs": 0,
 }
 SLOW = {"device": "k80", "uneven": [{"host": 2, "slowdown": 1.5}]}
-ASSIGNMENT = Assignment(
-    rank=0,
-    role="worker",
-    index=0,
-    world_size=2,
-    threads=1,
-    address="10.66.0.1",
-    cluster={},
-    rendezvous="10.66.0.1:29500",
-    timeout_s=1,
-    devices="cpu",
-    dilation=10,
-    strategy="ring_allreduce",
-    datasets={},
-)
 
 
 def taken_ms(point: Point, rank: int) -> float:
     """What the whole step takes on a worker's device."""
     step = training_point(point).replay
     compute = ReplayedCompute(len(step.backward_ms))
-    compute.take(replace(ASSIGNMENT, rank=rank, index=rank), step)
+    compute.take(assignment(rank, 2, dilation=10, strategy="ring_allreduce"), step)
     return sum(compute._forward_ms) + sum(compute._backward_ms) + compute._optimizer_ms
 
 
