@@ -160,7 +160,7 @@ REFUSING = HELLO + 'control.refuse("devices: gpu needs PyTorch built for CUDA")\
 
 
 def test_a_worker_that_cannot_do_what_its_job_says_is_heard_and_nothing_is_said_of_its_death(group):
-    with pytest.raises(WorkerRefused) as told, group(READY, REFUSING):
+    with pytest.raises(WorkerRefused) as told, group(ANSWER, REFUSING):
         pass
     assert str(told.value) == "rank 1 on host h2: devices: gpu needs PyTorch built for CUDA"
 

@@ -1,6 +1,7 @@
 """Rounds of repetitions: the fewest of all points, then more where the interval is widest, while there is time."""
 
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
@@ -100,6 +101,14 @@ def test_a_point_on_a_lossy_link_may_have_a_wider_interval(monkeypatch):
     points = [pending("clean"), pending("lossy", lossy)]
     session, _ = measured(monkeypatch, {"clean": 15.0, "lossy": 15.0}, points, point_budget_s=100)
     assert session.order.count("clean") > session.order.count("lossy") == 5
+
+
+def test_a_round_takes_points_of_one_time_dilation_after_another_and_goes_on_with_the_last(monkeypatch):
+    points = [replace(pending(f"{model} {k}"), dilation=k) for model in "abc" for k in (1.5, 2.5)]
+    session, _ = measured(monkeypatch, {each.words: 0.1 for each in points}, points, relaunch=False)
+    factors = [words.split()[1] for words in session.order]
+    assert len(factors) == 30
+    assert [len(list(same)) for _, same in groupby(factors)] == [3, *[6] * 4, 3]
 
 
 def test_trainings_to_an_accuracy_have_the_same_seeds_at_every_point(monkeypatch):

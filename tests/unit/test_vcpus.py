@@ -10,6 +10,7 @@ from ddlbench.files import canonical_json
 from ddlbench.measurements.record import seal
 from ddlbench.network.hosts import Placement, place
 from ddlbench.runs.vcpus import images_of_a_worker, kept, vcpus_of_a_core
+from ddlbench.sweep.session_job import VcpuSpeed
 
 NOW = datetime.now(UTC)
 
@@ -67,3 +68,8 @@ def test_a_damaged_note_is_named_and_does_not_count(note, damage, capsys):
 def test_nothing_is_known_of_what_was_not_measured(tmp_path, capsys):
     assert kept(tmp_path / "none.json", None) is None
     assert not capsys.readouterr().err
+
+
+def test_time_is_dilated_by_as_much_less_as_threads_are_slower_than_so_many_cores():
+    assert VcpuSpeed(vcpus=4, speedup=2.5).dilation(8.0) == 5.0
+    assert VcpuSpeed(vcpus=4, why_not="this machine has one core").dilation(8.0) == 8.0

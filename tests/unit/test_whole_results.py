@@ -111,6 +111,9 @@ def test_a_record_resealed_as_another_points_is_not_used(root, capsys):
     [
         {"point": a_point(model="conv2")},
         {"dilation": 2.0},
+        {"planned_dilation": 2.0, "dilation": 2.0},
+        {"planned_dilation": 1.0, "dilation": 2.0},
+        {"planned_dilation": 1.0, "vcpu_speed": {"vcpus": 2, "speedup": 1.5}},
         {"provenance": {**a_record()["provenance"], "code": {"sha256": "0" * 64}}},
         {"provenance": {}},
     ],
@@ -123,6 +126,13 @@ def test_a_record_that_states_other_conditions_than_those_asked_for_is_set_aside
     assert not victim.exists()
     assert len(list((root / "results/store/set-aside").iterdir())) == 1
     assert "set-aside" in capsys.readouterr().err
+
+
+def test_a_record_whose_vcpus_are_slower_than_planned_is_of_the_plan(root):
+    key = a_fingerprint(a_point(model="mlp"))
+    victim, *_ = records_of = [file for file in records(root) if file.parent.name == key]
+    forge(victim, planned_dilation=1.0, dilation=0.75, vcpu_speed={"vcpus": 2, "speedup": 1.5})
+    assert [path for path, _ in Store(root / "results/store", MEASURE).measurements(key)] == records_of
 
 
 def test_a_record_whose_manifest_was_made_when_records_were_believed_is_named(root):

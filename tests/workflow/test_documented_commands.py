@@ -18,6 +18,7 @@ PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(REPOS
 NAMED_ONLY = ("--lint", "-n", "trace", "emulate", "recommend")
 SCRIPT_OF_THE_READER = "train.py"
 PROCESS = re.compile(r"^snakemake {9}")  # in the drawing of processes
+PAGE = re.compile(r"\banwar2021_fig1[678]\b")  # pictures of the recommender's page
 PLACEHOLDER = re.compile(r"<\w+>|\b[A-Z]{4,}\b")
 
 
@@ -54,7 +55,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("arguments", commands("snakemake"))
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(each, marks=[pytest.mark.needs("Chromium")] if PAGE.search(each) else [])
+        for each in commands("snakemake")
+    ],
+)
 def test_a_command_of_snakemake_plans_what_it_names(checkout: Path, arguments: str) -> None:
     words = shlex.split(arguments)
     if words[0] == "--report":  # of what is there; nothing is measured here

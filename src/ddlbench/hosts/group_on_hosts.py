@@ -105,12 +105,12 @@ class GroupOnHosts:
         self._began_s = monotonic()
         self.group, self.fillers = self._group()
 
-    def dilate(self, dilation: float, least_step_s: float) -> None:
+    def dilate(self, dilation: float, least_step_s: float = 0.0) -> None:
         """Let time run at another rate from now on; the links must be open.
 
         Args:
             dilation: the factor.
-            least_step_s: what the slowest step takes at least, in wall time; the time-outs come on top of that.
+            least_step_s: what the slowest step takes at least, in wall time, beyond what time-outs allow already.
         """
         assert self.hosts.star is not None
         self.hosts.star.dilate(dilation)

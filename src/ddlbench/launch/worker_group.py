@@ -73,16 +73,17 @@ class WorkerGroup:
             self.ready = self._collect(Ready, "launch", timeouts.launch_s)
             on_error.pop_all()
 
-    def connect(self, models: Sequence[ModelShape]) -> None:
+    def connect(self, models: Sequence[ModelShape], dilation: float | None = None) -> None:
         """Let the ranks connect to each other and build the models.
 
         Args:
             models: all that will be trained.
+            dilation: of time, from now on; None: that of the assignments.
 
         Raises:
             WorkerFailed: a member died, was silent or too slow.
         """
-        self.command(Connect(models), Connected, "connecting", self.timeouts.prepare_s)
+        self.command(Connect(models, dilation), Connected, "connecting", self.timeouts.prepare_s)
 
     def prepare(self, point: TrainingPoint, seed: int) -> list[Prepared]:
         """Send a point to every rank; each tries a step without communication.

@@ -1,6 +1,7 @@
 """The fingerprint: one hash of everything that determines a measurement, computed from a plan or from a record."""
 
 from collections.abc import Mapping, Sequence
+from math import isclose
 from typing import Any
 
 from ddlbench.files import sha256_json
@@ -27,7 +28,7 @@ def fingerprint(
     Args:
         point: a point of the plan.
         measure: the configuration's section. Only MEASURE_KEYS count; how often to repeat does not.
-        dilation: the factor of time dilation; None if it was chosen by measurement.
+        dilation: the factor of time dilation that was planned; None if it was to be chosen by measurement.
         environment_sha256: of the framework's locked environment.
         code_sha256: of the code that decides a measurement.
         dataset_sha256: of the data set's files.
@@ -83,12 +84,31 @@ def difference(record: Record, asked: str, measure: Mapping[str, Any] | None) ->
     if measure is None:
         return None
     try:
+        if not _is_as_planned(record):
+            return "its time dilation is not what was planned"
         stated = _stated(record, measure)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         return f"it does not state what it was measured with ({type(error).__name__}: {error})"
     if stated is None or asked in stated:
         return None
     return "its fingerprint is not that of the point and the conditions that it states"
+
+
+def _planned_dilation(record: Record) -> float | None:
+    """The dilation that was planned; older records have another key for whether it was chosen by measurement."""
+    if "planned_dilation" in record:
+        planned = record["planned_dilation"]
+        return None if planned is None else float(planned)
+    return None if record.get("dilation_measured") else float(record["dilation"])
+
+
+def _is_as_planned(record: Record) -> bool:
+    """Whether the dilation follows from the planned one, and from how fast the vCPUs are that are made of one core."""
+    planned, speed = _planned_dilation(record), record.get("vcpu_speed") or {}
+    if planned is None or "planned_dilation" not in record:
+        return True
+    factor = speed["speedup"] / speed["vcpus"] if speed.get("speedup") else 1.0
+    return isclose(record["dilation"], planned * factor)
 
 
 def _stated(record: Record, measure: Mapping[str, Any]) -> set[str] | None:
@@ -103,7 +123,7 @@ def _stated(record: Record, measure: Mapping[str, Any]) -> set[str] | None:
         fingerprint(
             record["point"],
             measure=measure,
-            dilation=None if record.get("dilation_measured") else record["dilation"],
+            dilation=_planned_dilation(record),
             environment_sha256=source["environment"]["sha256"],
             code_sha256=source["code"]["sha256"],
             dataset_sha256=source["dataset"]["sha256"],

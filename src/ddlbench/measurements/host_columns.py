@@ -66,7 +66,7 @@ def _systematic_error(records: Sequence[Record]) -> Row:
 def _vcpus(records: Sequence[Record]) -> Row:
     """How fast the vCPUs are that are made of one core, by the last record that says so."""
     known = [each["vcpu_speed"] for each in records if each.get("vcpu_speed")]
-    last: Record = next((each for each in reversed(known) if "speedup" in each), {})
+    last: Record = next((each for each in reversed(known) if each.get("speedup")), {})
     return {
         "vcpus_of_a_core": known[-1]["vcpus"] if known else None,
         "vcpu_speedup": last.get("speedup"),

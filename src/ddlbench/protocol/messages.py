@@ -183,9 +183,15 @@ class TrainingPoint:
 
 @dataclass(frozen=True)
 class Connect:
-    """Make connections, and these models on them, while the links are open (unshaped)."""
+    """Make connections, and these models on them, while the links are open (unshaped).
+
+    Attributes:
+        models: that will be trained.
+        dilation: of time, from now on; None: that of the assignment.
+    """
 
     models: Sequence[ModelShape]
+    dilation: float | None = None
 
 
 @dataclass(frozen=True)

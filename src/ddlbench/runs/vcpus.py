@@ -27,6 +27,7 @@ from ddlbench.runs.inventory import Inventory
 from ddlbench.sandbox.job import answer_of
 from ddlbench.shares.amdahl import speedup, thread_counts
 from ddlbench.sweep.repetition import training_point
+from ddlbench.sweep.session_job import VcpuSpeed
 
 # Beside the store: notes from one call to the next. Each record has what it needs of them.
 FOLDER = ".threads"
@@ -37,7 +38,7 @@ _ADDRESS = "127.0.0.1"
 
 def vcpu_speeds(
     inventory: Inventory, group: GroupJob, points: Mapping[str, Point], since: datetime | None = None
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, VcpuSpeed]:
     """Find, or measure, how many times as fast as one thread the threads of the points' hosts are.
 
     Args:
@@ -47,9 +48,7 @@ def vcpu_speeds(
         since: what was measured before this moment does not count; None: all counts.
 
     Returns:
-        By the same keys, of points whose hosts have several vCPUs that are made of one core: `vcpus`; `speedup` with
-        `low` and `high` (95 %) of as many threads, the numbers of `threads` that were measured, `repetitions` and
-        `batch_size` (of a worker) there, `date`; or instead of them `why_not`, if it could not be measured.
+        By the same keys, of points whose hosts have several vCPUs that are made of one core.
     """
     made = {key: point for key, point in points.items() if vcpus_of_a_core(point, group.placement) > 1}
     about = {key: _about(point, inventory, group) for key, point in made.items()}
@@ -190,22 +189,22 @@ def _as_json(scaling: Scaling) -> dict[str, Any]:
     return {"step_ms": {str(each.threads): list(each.step_ms) for each in scaling.of_threads}}
 
 
-def _speed(found: Mapping[str, Any], vcpus: int) -> dict[str, Any]:
+def _speed(found: Mapping[str, Any], vcpus: int) -> VcpuSpeed:
     """What a record says of a host's vCPUs."""
     if "why_not" in found:
-        return {"vcpus": vcpus, "why_not": found["why_not"]}
+        return VcpuSpeed(vcpus=vcpus, why_not=found["why_not"])
     times_ms = {int(threads): times for threads, times in found["step_ms"].items()}
     value, low, high = speedup(times_ms, vcpus)
-    return {
-        "vcpus": vcpus,
-        "speedup": value,
-        "low": low,
-        "high": high,
-        "threads": sorted(times_ms),
-        "repetitions": min(map(len, times_ms.values())),
-        "batch_size": found["batch_size"],
-        "date": found["date"],
-    }
+    return VcpuSpeed(
+        vcpus=vcpus,
+        speedup=value,
+        low=low,
+        high=high,
+        threads=sorted(times_ms),
+        repetitions=min(map(len, times_ms.values())),
+        batch_size=found["batch_size"],
+        date=found["date"],
+    )
 
 
 def _cores() -> list[int]:

@@ -31,11 +31,12 @@ def watched_hosts(group: GroupOnHosts) -> list[Watched]:
     ]
 
 
-def sampling_of(job: SessionJob) -> Sampling:
+def sampling_of(job: SessionJob, dilation: float) -> Sampling:
     """Describe how the hosts of a session are sampled, and where the samples go.
 
     Args:
         job: the session's; it has at least one point.
+        dilation: of time, while they are sampled.
 
     Returns:
         The sampler's settings: rate in Hz, time dilation, vCPU of a host, folder.
@@ -45,7 +46,7 @@ def sampling_of(job: SessionJob) -> Sampling:
         run=group.run,
         started=settings.started,
         hertz=settings.hertz,
-        dilation=group.placement.dilation,
+        dilation=dilation,
         vcpus=Point.from_dict(job.points[0].point).vcpus,
         on_gpus=group.devices == "gpu",
         folder=settings.folder,

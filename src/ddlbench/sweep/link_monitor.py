@@ -1,9 +1,9 @@
 """The links of a session: refused if they cannot be made, verified before measurements count, checked while in use.
 
-A link is verified when it is made for the first time. After every repetition the kernel's settings of the link are
-compared with those that were made. A change that only traffic shows (a busy machine, a delay process without CPU time)
-is found by a shorter measurement at intervals. It is due when the links have not been measured for `recheck_s` and for
-forty times as long as the last measurement took, so that it costs at most a fortieth of the time.
+A link is verified when it is made for the first time at a time dilation. After every repetition the kernel's settings
+of the link are compared with those that were made. A change that only traffic shows (a busy machine, a delay process
+without CPU time) is found by a shorter measurement at intervals. It is due when the links have not been measured for
+`recheck_s` and for forty times as long as the last measurement took, so that it costs at most a fortieth of the time.
 
 A busy machine makes links slow and late. So what is found wrong while others take the cores is measured again when they
 do not.
@@ -86,8 +86,8 @@ class Links:
         self._clock = clock
         self._capacity = Capacity(star)
         self._verified: dict[
-            Link | Sites | SharedCards, Mapping[str, object]
-        ] = {}  # what each was measured to be
+            tuple[Link | Sites | SharedCards, float], Mapping[str, object]
+        ] = {}  # what each was measured to be, at each time dilation
         self._settings: queueing_disciplines.Settings = {}
         self._cost_s = 0.0
 
@@ -116,9 +116,30 @@ class Links:
             self.star.shape(link)
             self.made = link
             self._settings = queueing_disciplines.settings(self.star)
-        if link not in self._verified:
-            self._verified[link] = self._measured(FULL)
-        return self._verified[link]
+        if (key := (link, self.star.dilation)) not in self._verified:
+            self._verified[key] = self._measured(FULL)
+        return self._verified[key]
+
+    def record_of(self, link: Link | Sites | SharedCards) -> dict[str, object]:
+        """Make a link, as `make` does.
+
+        Args:
+            link: what to make.
+
+        Returns:
+            What a record says of it: what was asked for, what was measured, and how it is made.
+
+        Raises:
+            LinkRefused: it cannot be made on this machine.
+            OutOfTolerance: what was measured differs from what was asked for.
+        """
+        return {
+            "asked": link.as_dict(),
+            "is_lossy": link.is_lossy,
+            "measured": self.make(link),
+            "rechecked": None,
+            "backend": self.star.backend.name,
+        }
 
     def check(self) -> Mapping[str, object] | None:
         """Check that the link is as it was verified, by the kernel's settings and, if due, by a short measurement.
@@ -186,7 +207,8 @@ class Links:
 
     def _words(self, now: str) -> str:
         assert self.made is not None
+        verified = self._verified[self.made, self.star.dilation]
         return (
-            f"the link ({self.made}) has drifted. When it was verified: {self._verified[self.made]}. Now: {now}\n"
+            f"the link ({self.made}) has drifted. When it was verified: {verified}. Now: {now}\n"
             "  This repetition does not count, nor do those since the links were last found right."
         )

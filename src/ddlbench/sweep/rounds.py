@@ -1,11 +1,11 @@
 """The points of a session, measured in rounds until their intervals are narrow, or the time for them is used up."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from time import monotonic
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.measurements.record import Record, timed
@@ -19,6 +19,8 @@ from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.session_job import PointToMeasure
 from ddlbench.sweep.stop_rule import doubt, fewest, needs_repetition
 
+Kind = TypeVar("Kind")
+
 
 @dataclass
 class PendingPoint:
@@ -29,6 +31,7 @@ class PendingPoint:
         timed: the steps and times of its repetitions.
         used: the numbers of its repetitions.
         steps: how many steps each repetition has; None: not known yet.
+        dilation: of time.
         settled: it needs no other repetition.
         took_s: the wall time of the last repetition.
     """
@@ -40,15 +43,17 @@ class PendingPoint:
     timed: list[Timed]
     used: set[int]
     steps: int | None
+    dilation: float = 1.0
     settled: bool = False
     took_s: float = 0.0
 
     @classmethod
-    def of(cls, described: PointToMeasure) -> "PendingPoint":
+    def of(cls, described: PointToMeasure, dilation: float = 1.0) -> "PendingPoint":
         """Make the pending point from its description in a session's job.
 
         Args:
             described: the point and its repetitions so far.
+            dilation: of time.
 
         Returns:
             The point; it is not settled.
@@ -61,6 +66,7 @@ class PendingPoint:
             list(described.timed),
             set(described.used),
             described.steps,
+            dilation,
         )
 
     @property
@@ -110,10 +116,11 @@ def measure_in_rounds(
 ) -> float:
     """Measure the points in rounds: the fewest repetitions of all, then more where the interval is widest.
 
-    A round takes the runtimes in random order, with a new group for each, then the links, and on each link its points.
-    The order is random so that a slow drift of the machine favours no point. A new group and a new link cost time, so
-    a round begins with the runtime and the link with which the last one ended. If `measure.relaunch` says so, each
-    round has a new worker group: then repetitions differ by all that differs between launches.
+    A round takes the runtimes in random order, with a new group for each, then the factors of time dilation, then the
+    links, and on each link its points. The order is random so that a slow drift of the machine favours no point. What
+    is new costs time, so a round begins with the runtime, the dilation and the link with which the last one ended. If
+    `measure.relaunch` says so, each round has a new worker group: then repetitions differ by all that differs between
+    launches.
 
     Args:
         session: measures.
@@ -129,7 +136,7 @@ def measure_in_rounds(
         DdlbenchError: a repetition failed; names the point.
     """
     order = random.Random(measure.seed)
-    last: Link | Sites | SharedCards | None = None
+    last: PendingPoint | None = None
     left_s = carried_s + measure.point_budget_s * len(pending)
     is_first = True
     while todo := _next_round(pending, measure, left_s):
@@ -151,7 +158,7 @@ def measure_in_rounds(
                 each.timed.append(measured)
             each.settled = measured is None or not needs_repetition(each.point, each.timed, measure)
             progress.report(each.number, each.words, record, left_here=_repetitions_left(pending, measure))
-            last = each.link
+            last = each
         if is_extra:
             left_s -= monotonic() - began_s
     if unresolved := sum(not each.settled for each in pending):
@@ -176,15 +183,26 @@ def _next_round(pending: list[PendingPoint], measure: Measure, left_s: float) ->
 
 
 def _in_order(
-    todo: list[PendingPoint], order: random.Random, runtime: str, link: Link | Sites | SharedCards | None
+    todo: list[PendingPoint], order: random.Random, runtime: str, last: PendingPoint | None
 ) -> Iterator[PendingPoint]:
-    """The points of a round by runtimes, links and at random, from the present runtime and link on."""
+    """The points of a round by runtimes, dilations, links and at random, from the present ones on."""
     order.shuffle(todo)
-    links = list(dict.fromkeys(each.link for each in todo))
-    links.sort(key=lambda each: each != link)
-    runtimes = list(dict.fromkeys(each.point.runtime for each in todo))
-    runtimes.sort(key=lambda each: each != runtime)
-    yield from sorted(todo, key=lambda each: (runtimes.index(each.point.runtime), links.index(each.link)))
+    runtimes = _from(runtime, (each.point.runtime for each in todo))
+    dilations = _from(last and last.dilation, (each.dilation for each in todo))
+    links = _from(last and last.link, (each.link for each in todo))
+    yield from sorted(
+        todo,
+        key=lambda each: (
+            runtimes.index(each.point.runtime),
+            dilations.index(each.dilation),
+            links.index(each.link),
+        ),
+    )
+
+
+def _from(first: Kind | None, found: Iterable[Kind]) -> list[Kind]:
+    """Each kind once, in the order of what was found, but one of them first."""
+    return sorted(dict.fromkeys(found), key=lambda each: each != first)
 
 
 def _repetitions_left(pending: list[PendingPoint], measure: Measure) -> int:

@@ -25,6 +25,7 @@ from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.protocol.codec import read_text
 from ddlbench.protocol.messages import Prepared
 from ddlbench.sweep.attempts import keep, tell_failure
+from ddlbench.sweep.conditions import conditions
 from ddlbench.sweep.core_use import NOT_KNOWN, CoreUse, check_shares, shares_of
 from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
@@ -34,7 +35,6 @@ from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
-from ddlbench.sweep.sources import sources
 from ddlbench.sweep.steps import joined_times_ms, planned_steps, steps_of_training, train
 from ddlbench.sweep.undisturbed import patience_s, undisturbed
 from ddlbench.system.clock import Clock
@@ -47,19 +47,18 @@ class Session:
     def __init__(self, job: SessionJob, group: GroupOnHosts, clock: Clock, stack: ExitStack) -> None:
         self.job = job
         self.group = group
-        self.star = group.hosts.star
         self.clock = clock
         self.is_connected = False
         self.is_cold = True  # nothing was trained yet by this group
         self.launched = datetime.now(UTC).isoformat()  # the name of this launch in records
         self._of_telemetry = stack.enter_context(ExitStack())
+        self.dilation = job.group.placement.dilation
         self.telemetry = self._watch()
         self.store = Store(job.store)
-        self.dilation = job.group.placement.dilation
         self.links: Links | None = None
-        if self.star:
+        if star := group.hosts.star:
             self.links = Links(
-                self.star,
+                star,
                 job.tolerances,
                 recheck_s=job.measure.recheck_s,
                 clock=clock,
@@ -90,22 +89,31 @@ class Session:
             self.group.renew(runtime)
             self.launched = datetime.now(UTC).isoformat()
             self.is_cold = True
-            self.telemetry = self._watch()
-        self.group.group.connect(self.models)
+            self._sample(self.dilation)
+        self.group.group.connect(self.models, self.dilation)
         self.is_connected = True
 
-    def dilate(self) -> None:
+    def choose_dilation(self) -> None:
         """Choose the time dilation, where that was left to measurement."""
         self.job = dilated(self.job, self.group)
-        if self.dilation != self.job.group.placement.dilation:
-            self.dilation = self.job.group.placement.dilation
-            print(
-                f"time dilation {self.dilation:g}, by what moving bytes costs here",
-                file=sys.stderr,
-                flush=True,
-            )
-            self._of_telemetry.close()
-            self.telemetry = self._watch()
+        if self.dilation != (chosen := self.job.group.placement.dilation):
+            print(f"time dilation {chosen:g}, by what moving bytes costs here", file=sys.stderr, flush=True)
+            self._sample(chosen)
+
+    def dilate(self, dilation: float) -> None:
+        """Let time run at another rate from now on, with new connections where the workers can make them.
+
+        Args:
+            dilation: the factor.
+        """
+        if dilation == self.dilation:
+            return
+        if self.links:
+            self.links.open()
+        self.group.dilate(dilation)
+        self._sample(dilation)
+        if all(each.reconnects for each in self.group.group.ready):
+            self.connect()
 
     def relaunch(self) -> None:
         """Start a new group in the same runtime."""
@@ -113,11 +121,19 @@ class Session:
         self.connect(restart=True)
         self.clock.relaunch_s += monotonic() - began
 
+    def _sample(self, dilation: float) -> None:
+        """Sample the hosts of the current group, where time is dilated so much."""
+        self._of_telemetry.close()
+        self.dilation = dilation
+        self.telemetry = self._watch()
+
     def _watch(self) -> RunTelemetry | None:
         """Start sampling the hosts of the current group; None if telemetry is off."""
         if not self.job.telemetry.enabled:
             return None
-        sampled = self.group.hosts.sampled(watched_hosts(self.group), sampling_of(self.job), self.clock)
+        sampled = self.group.hosts.sampled(
+            watched_hosts(self.group), sampling_of(self.job, self.dilation), self.clock
+        )
         return self._of_telemetry.enter_context(sampled)
 
     def measure(self, pending: PendingPoint) -> Record:
@@ -131,26 +147,16 @@ class Session:
         started = datetime.now(UTC).isoformat()
         if pending.point.runtime != self.runtime:
             self.connect(pending.point.runtime)
+        self.dilate(pending.dilation)
         link, is_new = self._make(pending.link)
         record: Record = {
             "schema": 1,
-            "fingerprint": pending.fingerprint,
-            "point": pending.point.as_dict(),
-            "repetition": pending.repetition,
+            **conditions(self.job, self.group, pending),
             "launch": self.launched,
-            "run": self.job.group.run,
             "started": started,
-            "dilation": self.dilation,
-            "dilation_measured": self.job.group.placement.is_least,
-            "threads": self.job.group.placement.hosts[0].threads,
-            "host_memory_bytes": self.job.group.placement.hosts[0].memory_bytes,
-            "systematic_error": self.job.systematic_error,
-            "vcpu_speed": self.job.vcpu_speeds.get(pending.fingerprint),
-            "slice_ms": self.group.group.ready[0].slice_ms,
             "warmup_steps": 0,
             "link": None,
             "telemetry": None,
-            "provenance": sources(self.job, self.group, pending.point),
         }
         try:
             record |= self._repetition(pending, link, is_new)
@@ -180,20 +186,19 @@ class Session:
         """Send the point to the workers; each tries one step alone."""
         began = monotonic()
         seed = pending.point.seed + pending.repetition
-        prepared = self.group.group.prepare(training_point(pending.point, self.dilation), seed)
+        prepared = self.group.group.prepare(training_point(pending.point, pending.dilation), seed)
         if all(reply.fits for reply in prepared):
             self.clock.steps_s += monotonic() - began
         return prepared
 
     def _trained(self, pending: PendingPoint, warmup_steps: int) -> dict[str, object]:
         """Train as many steps as each repetition of the point has; the first time, find out how many that is."""
-        group, measure = self.group.group, self.job.measure
-        began = monotonic()
+        group, measure, began = self.group.group, self.job.measure, monotonic()
         if warmup_steps:
             group.train(warmup_steps)
         whole = steps_of_training(pending.point, self.job.datasets[pending.point.dataset_key].train_images)
         if whole is None and pending.steps is None:
-            pending.steps, pilot_steps = planned_steps(group, measure, pending.point.replay, self.dilation)
+            pending.steps, pilot_steps = planned_steps(group, measure, pending.point.replay, pending.dilation)
             warmup_steps += pilot_steps
         steps = whole or pending.steps or 1
         if self.telemetry:
@@ -205,7 +210,7 @@ class Session:
         sampled = self.telemetry.end(len(joined_times_ms(parts)[0])) if self.telemetry else None
         self.clock.steps_s += monotonic() - began
         ends = group.conclude(evaluate=pending.point.epochs > 0)
-        found = trained(parts, ends, dilation=self.dilation, startup_s=self.group.startup_s)
+        found = trained(parts, ends, dilation=pending.dilation, startup_s=self.group.startup_s)
         if self.job.synchronous and found["parameters_identical"] is False:
             raise DdlbenchError(
                 f"{pending.words}: the ranks' parameters differ after synchronous training: "
@@ -226,19 +231,13 @@ class Session:
 
     def _make(self, link: Link | Sites | SharedCards | None) -> tuple[dict[str, object] | None, bool]:
         """Shape and check the hosts' link; return its part of the record (None: not emulated) and whether it is new."""
-        if self.star is None or self.links is None or link is None:
+        if self.links is None or link is None:
             return None, False
         is_new = link != self.links.made
         if is_new and self.links.made is not None and self.links.made.is_lossy:
             self.connect()  # TCP remembers the loss, and old connections would be slow for minutes
-        return {
-            "asked": link.as_dict(),
-            "is_lossy": link.is_lossy,
-            "measured": self.links.make(link),
-            "rechecked": None,
-            "backend": self.star.backend.name,
-            "congestion_control": self.job.group.congestion_control,
-        }, is_new
+        made = self.links.record_of(link)
+        return {**made, "congestion_control": self.job.group.congestion_control}, is_new
 
     def _confirm(self, record: Record) -> None:
         """Raise Drifted if the link has changed, after withdrawing the records since the last good check."""
@@ -263,15 +262,15 @@ def run(job: SessionJob) -> None:
         DdlbenchError: a repetition failed; earlier ones are kept.
     """
     clock = Clock()
-    pending = [PendingPoint.of(each) for each in job.points]
     progress = Progress(job.progress.points, job.progress.elsewhere)
-    count = pending[0].point.workers
+    count = Point.from_dict(job.points[0].point).workers
     progress.print_line(f"starting {count} worker{'s' * (count > 1)} ({job.group.run})")
     with launched(job.group) as group, ExitStack() as stack:
         check_shares(job, group, progress)
         session = Session(job, group, clock, stack)
         session.connect()
-        session.dilate()
+        session.choose_dilation()
+        pending = [PendingPoint.of(each, session.job.dilation_of(each.fingerprint)) for each in job.points]
         clock.launch_s = monotonic() - clock.started
         left_s = measure_in_rounds(session, pending, job.measure, progress, job.carried_s)
     spent = {**clock.as_dict(), "left_s": left_s, "telemetry": session.telemetry and session.telemetry.costs}

@@ -36,6 +36,44 @@ class PointToMeasure:
     steps: int | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class VcpuSpeed:
+    """How many times as fast as one thread the threads of a host are whose vCPUs are made of one core.
+
+    Attributes:
+        vcpus: of the host; a thread for each.
+        speedup: of so many threads, by Amdahl's law; None: it could not be measured.
+        low: the lower bound of its interval of 95 %.
+        high: the upper bound.
+        threads: the numbers of threads that were measured.
+        repetitions: of each.
+        batch_size: of the worker that was measured.
+        date: when (ISO 8601, UTC).
+        why_not: why it could not be measured.
+    """
+
+    vcpus: int
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    threads: Sequence[int] = ()
+    repetitions: int | None = None
+    batch_size: int | None = None
+    date: str | None = None
+    why_not: str | None = None
+
+    def dilation(self, placed: float) -> float:
+        """Compute the time dilation with which the core is as fast as the threads.
+
+        Args:
+            placed: with which it is as fast as threads would be that divide a step perfectly, as of `hosts.place`.
+
+        Returns:
+            As much less as the threads are slower than that; the same where their speed is not known.
+        """
+        return placed if self.speedup is None else placed * self.speedup / self.vcpus
+
+
 @dataclass(frozen=True)
 class DatasetFile:
     """A data set's file, how many images it has for training, and its checksum."""
@@ -101,6 +139,18 @@ class SessionJob:
     progress: ProgressCounts
     other_measurements: WhenBusy
     systematic_error: Mapping[str, object] | None = None
-    vcpu_speeds: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    vcpu_speeds: Mapping[str, VcpuSpeed] = field(default_factory=dict)
     carried_s: float = 0.0
     most_own_work_percent: float = 100.0
+
+    def dilation_of(self, fingerprint: str) -> float:
+        """Find the time dilation of a point.
+
+        Args:
+            fingerprint: of the point.
+
+        Returns:
+            That of the placement; where the host's vCPUs are made of one core, what their speed makes of it.
+        """
+        placed, speed = self.group.placement.dilation, self.vcpu_speeds.get(fingerprint)
+        return speed.dilation(placed) if speed else placed

@@ -85,34 +85,37 @@ def cores(measured: pd.DataFrame) -> list[str]:
     vcpus = [count for count in values_of(measured, "vcpus") if count > 1]
     if not vcpus or not _is_emulated(measured):
         return [what]
-    made = f"{listed(vcpus)} vCPUs are made of one core that counts as {listed(vcpus)} times as fast."
-    return [what, made, threads(measured, listed(vcpus))]
+    return [what, threads(measured, listed(vcpus))]
 
 
 def threads(measured: pd.DataFrame, vcpus: str) -> str:
-    """Say how fast the threads of a host are for whose vCPUs a core counts.
+    """Say how fast a core counts that several vCPUs of a host are made of.
 
     Args:
         measured: points that were measured.
         vcpus: how many, in words.
 
     Returns:
-        `4 threads of this machine are 2 to 2.5 times as fast as one (95 %: 1.9 to 3.2), by Amdahl's law from 1 and 2
-        threads: beside its link a host computes up to 2 times too fast.`; and of how many points that was not measured.
+        `4 vCPUs are made of one core that counts as fast as 4 threads of this machine: 2 to 2.5 times as fast as one
+        (95 %: 1.9 to 3.2), by Amdahl's law from 1 and 2 threads.`; and of how many points that was not measured.
     """
     known = measured["vcpu_speedup"].notna() if "vcpu_speedup" in measured else None
+    made = f"{vcpus} vCPUs are made of one core that counts as"
     if known is None or not known.any():
-        return f"How fast {vcpus} threads are was not measured."
+        return f"{made} {vcpus} times as fast: how fast {vcpus} threads are was not measured."
     found = measured[known]
     speedup = _from_to(found["vcpu_speedup"].min(), found["vcpu_speedup"].max())
     bounds = f"{found['vcpu_speedup_low'].min():.2g} to {found['vcpu_speedup_high'].max():.2g}"
     by = " / ".join(map(str, values_of(found, "vcpu_threads")))
     least = (~known & (measured["vcpus"] > 1)).sum()
-    rest = f"; not measured for {least} of {counted(len(measured), 'point')}" if least else ""
-    too_fast = (found["vcpus"] / found["vcpu_speedup"]).max()
+    rest = (
+        f"; not measured for {least} of {counted(len(measured), 'point')}, where it counts as {vcpus} times as fast"
+        if least
+        else ""
+    )
     return (
-        f"{vcpus} threads of this machine are {speedup} times as fast as one (95 %: {bounds}), by Amdahl's law from "
-        f"{by} threads{rest}: beside its link a host computes up to {too_fast:.2g} times too fast."
+        f"{made} fast as {vcpus} threads of this machine: {speedup} times as fast as one (95 %: {bounds}), by Amdahl's "
+        f"law from {by} threads{rest}."
     )
 
 
@@ -267,20 +270,24 @@ def dilations(measured: pd.DataFrame) -> str:
         measured: points that were measured.
 
     Returns:
-        `1`, or `1 (1, 2 workers), 2 (3, 4 workers)` if the factors differ.
+        `1`, or `2.6 to 3.1 (1, 2 workers), 5.2 to 6.1 (3, 4 workers)` if the factors differ.
     """
-    factors = {
-        k: values_of(measured[measured["dilation"] == k], "workers") for k in values_of(measured, "dilation")
+    of_workers = {
+        count: _from_to(of_count["dilation"].min(), of_count["dilation"].max())
+        for count, of_count in measured.groupby("workers")
     }
+    factors = list(dict.fromkeys(of_workers.values()))
     if len(factors) == 1:
-        return listed(factors)
-    noun = {k: "worker" if workers == [1] else "workers" for k, workers in factors.items()}
-    return ", ".join(f"{k:g} ({listed(workers)} {noun[k]})" for k, workers in factors.items())
+        return factors[0]
+    groups = {k: [count for count, factor in of_workers.items() if factor == k] for k in factors}
+    noun = {k: "worker" if workers == [1] else "workers" for k, workers in groups.items()}
+    return ", ".join(f"{k} ({listed(workers)} {noun[k]})" for k, workers in groups.items())
 
 
 def _from_to(least: float, most: float) -> str:
     """A value with two digits, or the least and the most of several."""
-    return f"{least:.2g}" if f"{least:.2g}" == f"{most:.2g}" else f"{least:.2g} to {most:.2g}"
+    words = [f"{float(f'{value:.2g}'):g}" for value in (least, most)]
+    return " to ".join(dict.fromkeys(words))
 
 
 def _is_emulated(measured: pd.DataFrame) -> bool:

@@ -7,14 +7,28 @@ process sets them itself, and the first worker serves the store in which Gloo's 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Thread
 
 from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 
-from ddlbench.protocol.messages import Assignment
+from ddlbench.protocol.messages import Assignment, Connect
 from ddlbench.workers.common.listener import await_listener
 
 CYCLE_MS = 1.0  # Horovod's default: how often it looks for gradients and asks the other workers about theirs
+
+
+def dilated(assignment: Assignment, command: Connect) -> Assignment:
+    """Choose the time dilation of new connections, which Horovod's cycle depends on.
+
+    Args:
+        assignment: Of this process.
+        command: It may say another dilation.
+
+    Returns:
+        The assignment with the dilation of the command, if it has one.
+    """
+    return replace(assignment, dilation=command.dilation or assignment.dilation)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import tensorflow as tf
 from ddlbench.protocol.messages import Assignment, Connect, Connected
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.service import work
-from ddlbench.workers.horovod.group import meeting
+from ddlbench.workers.horovod.group import dilated, meeting
 from ddlbench.workers.tensorflow.training import Learner, RingWorker
 
 
@@ -95,7 +95,7 @@ class Worker(RingWorker):
         for each in command.models:
             if (key := (each.model, each.image_shape)) not in self.models:
                 self.models[key] = Model(*key)
-        with meeting(self.assignment, self.meetings):
+        with meeting(dilated(self.assignment, command), self.meetings):
             hvd.init()
             self.widen()
         self.meetings += 1

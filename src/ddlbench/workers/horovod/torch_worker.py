@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Shape, Trained, TrainingPoint
 from ddlbench.workers.common.service import work
-from ddlbench.workers.horovod.group import meeting
+from ddlbench.workers.horovod.group import dilated, meeting
 from ddlbench.workers.torch.memory import refuse_what_cannot_fit
 from ddlbench.workers.torch.models import MODELS
 from ddlbench.workers.torch.training import RingWorker, Share
@@ -153,7 +153,7 @@ class Worker(RingWorker):
         self.point = None
         if hvd.is_initialized():
             hvd.shutdown()
-        with meeting(self.assignment, self.meetings):
+        with meeting(dilated(self.assignment, command), self.meetings):
             hvd.init()
             hvd.barrier()
         self.meetings += 1
