@@ -4,8 +4,9 @@ What is compared (`--compare`, several by commas; all by default):
 
 - two: two hosts with a core each (k = 1, the truth) against themselves at k = 2, 4 and 8, with idle neighbours;
 - grouped: the same while this process is in a CPU control group that is not the root (needs root, or one that is ours);
-- four: four hosts on two cores, k = 2 against 4;
-- vcpus: a host of two vCPUs on two cores, with two threads, against the same on one, which counts as twice as fast.
+- four: four hosts on two cores, k = 2 against 4.
+
+`python -m benchmarks vcpus` compares hosts of two vCPUs.
 
 Cases are drawn at random (`benchmarks.dilation_cases`, `--seed`); `--cases choosing` takes those that constants were
 chosen by. All factors of a case take turns in random order, and a turn's ratio is that of the step times, which
@@ -57,7 +58,6 @@ COMPARED: Mapping[str, Mapping[str, Any]] = {
     "two": {"hosts": 2, "k": (1, 2, 4, 8), "worst": {2: 8, 4: 8, 8: 12}, "within": 5, "share": 90},
     "grouped": {"hosts": 2, "k": (1, 2, 4), "worst": {2: 8, 4: 8}, "within": 5, "share": 90},
     "four": {"hosts": 4, "k": (2, 4), "worst": {4: 10}, "within": 7, "share": 80},
-    "vcpus": {"hosts": 1, "k": (1, 2), "worst": {2: 7}, "within": 7, "share": 100},
 }
 SHARED_AT = (2, 4)  # the factors whose cases must be within a few percent; at 8 the worst case counts alone
 WARM_STEPS = 3
@@ -83,12 +83,11 @@ def main(arguments: Sequence[str]) -> None:
         for name in asked.compare.split(","):
             if name not in COMPARED:
                 raise DdlbenchError(f"--compare {name}: expected some of {', '.join(COMPARED)}")
-            of_name = models_alone(cases) if name == "vcpus" else list(cases)
-            job |= {"compare": name, "of_compare": [asdict(each) for each in of_name]}
+            job |= {"compare": name, "of_compare": [asdict(each) for each in cases]}
             job["pythons"] = {
-                case.framework: python_of_workers(FRAMEWORKS[case.framework].environment) for case in of_name
+                case.framework: python_of_workers(FRAMEWORKS[case.framework].environment) for case in cases
             }
-            limit_s = 600 + 30 * len(of_name) * asked.turns * (asked.turn_s + 1)
+            limit_s = 600 + 30 * len(cases) * asked.turns * (asked.turn_s + 1)
             with grouped(name == "grouped"):
                 found[name] = in_sandbox("benchmarks.dilation", job, timeout_s=limit_s)
             found[name] |= {"cases": asked.cases, "seed": asked.seed}
@@ -109,11 +108,6 @@ def earlier() -> dict[str, Any]:
     return dict(before.get("compared", {})) if before["commit"] == code["commit"] else {}
 
 
-def models_alone(cases: Sequence[Case]) -> list[Case]:
-    """The models of some cases for one host, which has no link."""
-    return list(dict.fromkeys(Case("torch", "ring_allreduce", case.model, 1000, 0) for case in cases))
-
-
 def medians(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
     """Of each case and factor the ratios of all turns."""
     ratios: dict[str, dict[int, list[float]]] = {}
@@ -128,7 +122,7 @@ def rows(
     """A row for each factor that is held against the first one."""
     asked, ratios = COMPARED[name], medians(turns)
     drawn = "those that constants were chosen by" if cases == "choosing" else f"drawn with seed {seed}"
-    what = {"two": "two hosts", "four": "four hosts", "vcpus": "a host of 2 vCPUs"}.get(name, "two hosts")
+    what = "four hosts" if name == "four" else "two hosts"
     for k, worst_percent in asked["worst"].items():
         of_k = {case: of_case[k] for case, of_case in ratios.items()}
         worst = max(of_k, key=lambda case: abs(median(of_k[case]) - 1))

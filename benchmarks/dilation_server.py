@@ -57,13 +57,10 @@ class Server:
 def server(
     cores: Sequence[int], hosts: int, k: int, cases: Sequence[Case], job: Mapping[str, Any]
 ) -> Iterator[Server]:
-    """Start a group of one system at a time dilation, in a sandbox within this one.
-
-    A single host has two vCPUs: both cores at k = 1, and one of them at k = 2.
-    """
+    """Start a group of one system at a time dilation, in a sandbox within this one."""
     placement = place(
         hosts,
-        vcpus=2 if hosts == 1 else 1,
+        vcpus=1,
         memory_gb=MEMORY_GB,
         host_count=hosts,
         cores=list(cores),
@@ -114,7 +111,7 @@ def serve(job: Mapping[str, Any]) -> None:
         for line in sys.stdin:
             values, seconds = json.loads(line)
             case = Case(**values)
-            if len(placement.hosts) > 1 and case.link != shaped:
+            if case.link != shaped:
                 star.shape(case.link)
                 shaped = case.link
             print(mean(_times_ms(group, case.model, seconds)) / placement.dilation, flush=True)

@@ -11,7 +11,18 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = (
-    *("coverage", "sweep", "share", "framework_share", "worker", "link", "probe", "dilation", "dry_run"),
+    *(
+        "coverage",
+        "sweep",
+        "share",
+        "framework_share",
+        "worker",
+        "link",
+        "probe",
+        "dilation",
+        "vcpus",
+        "dry_run",
+    ),
     *(
         "replay",
         "wire_bytes",

@@ -29,3 +29,5 @@ def test_the_speed_up_of_threads_is_measured_once_and_stands_in_each_record(prep
         assert speed == speeds[0]
     assert speeds[0]["threads"] == thread_counts(len(os.sched_getaffinity(0)), VCPUS)
     assert 1 <= speeds[0]["low"] <= speeds[0]["speedup"] <= speeds[0]["high"] <= VCPUS
+    for record in prepared.records():
+        assert record["dilation"] == pytest.approx(record["planned_dilation"] * speeds[0]["speedup"] / VCPUS)

@@ -81,7 +81,8 @@ def place(
 
     If all hosts of the study fit, each host has cores of its own and time is not dilated. Otherwise each host has at
     most one core, in small groups too, so that groups of different sizes can be compared. Time is then dilated by
-    k = vcpus x (hosts on a core): a host computes as fast as `vcpus` such cores that share the work perfectly. A host
+    k = vcpus x (hosts on a core): a host computes as fast as `vcpus` such cores that share the work perfectly, and by
+    as much less as threads are slower than that, where it is known (`SessionJob.dilation_of`). A host
     that is alone on its core, or whose neighbours wait, gets its share of the core and no more. If a larger k is asked
     for, or needed by a larger group of the same figure, hosts that do nothing share the cores too.
 

@@ -21,9 +21,7 @@ from ddlbench.telemetry.other_load import LoadWatch, wait_for_others
 
 MODULE = "ddlbench.probes.thread_scaling"
 REPETITIONS = 5
-_REPETITION_S = 0.1
 _PILOT_STEPS = 2
-_MOST_STEPS = 20
 _TRIES = 3
 _PATIENCE_S = 60.0
 
@@ -36,12 +34,17 @@ class ThreadsJob:
         groups: of one worker each, which differ in threads and cores.
         points: what each trains; the batch is that of one worker.
         seed: of the order, and of the points.
+        repetition_s: how long a repetition takes; threads are faster once they have worked for a tenth of a second, so
+            this should be as long as the repetitions of runs.
+        most_steps: of a repetition.
         most_others_percent: what others may take of the cores meanwhile; None: that is not judged.
     """
 
     groups: Sequence[GroupJob]
     points: Sequence[TrainingPoint]
     seed: int
+    repetition_s: float
+    most_steps: int
     most_others_percent: float | None
 
 
@@ -106,7 +109,7 @@ def _scaling(
             return Scaling((), f"a step of {point.batch_size} images does not fit into memory")
         group.train(1)
         step_ms = _step_ms(group, _PILOT_STEPS)
-        steps[threads] = max(1, min(_MOST_STEPS, int(1000 * _REPETITION_S / step_ms)))
+        steps[threads] = max(1, min(job.most_steps, int(1000 * job.repetition_s / step_ms)))
     for _ in range(_TRIES):
         watch = LoadWatch()
         times_ms: dict[int, list[float]] = {threads: [] for threads in groups}

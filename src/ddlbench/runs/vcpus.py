@@ -106,6 +106,7 @@ def _about(point: Point, inventory: Inventory, group: GroupJob) -> dict[str, Any
         "threads": thread_counts(len(_cores()), vcpus),
         "environment": inventory.environments[point.runtime].sha256,
         "code": code_for(f"threads {group.worker}").sha256,
+        "repetition": {key: getattr(inventory.measure, key) for key in ("step_budget_s", "max_steps")},
         "machine": {key: inventory.facts[key] for key in ("cpu_model", "cores")},
         "most_others_percent": _most_others_percent(inventory),  # who ignores others keeps notes of his own
     }
@@ -152,10 +153,13 @@ def _measured(points: Mapping[str, Point], inventory: Inventory, group: GroupJob
         return dict.fromkeys(points, Scaling((), "this machine has one core"))
     names = ", ".join(f"{each.model} of {images_of_a_worker(each)} images" for each in points.values())
     print(f"timing steps with {' and '.join(map(str, counts))} threads: {names}", file=sys.stderr, flush=True)
+    measure = inventory.measure
     job = ThreadsJob(
         [_of_one_worker(group, count, next(iter(points.values()))) for count in counts],
         [replace(training_point(each), batch_size=images_of_a_worker(each)) for each in points.values()],
-        inventory.plan.settings.measure.seed,
+        measure.seed,
+        measure.step_budget_s,
+        measure.max_steps,
         _most_others_percent(inventory),
     )
     try:
