@@ -22,8 +22,8 @@ from ddlbench.network.link import Link
 from ddlbench.network.sites import SharedCards, Sites
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import BRIEF, FULL, Effort
-from ddlbench.network.verify import OutOfTolerance, verify
-from ddlbench.network.verify_sites import verify_sites
+from ddlbench.network.verified import verified
+from ddlbench.network.verify import OutOfTolerance
 from ddlbench.plan import Point
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.system.clock import Clock
@@ -186,11 +186,7 @@ class Links:
     def _measured_once(self, effort: Effort) -> Mapping[str, object]:
         assert self.made is not None
         began_s = self._clock.now_s()
-        found: Mapping[str, object]
-        if isinstance(self.made, Sites | SharedCards):
-            found = verify_sites(self.star, self.made, self._tolerances, effort)
-        else:
-            found = verify(self.star, self.made, self._tolerances, effort).as_dict()
+        found = verified(self.star, self.made, self._tolerances, effort)
         self._cost_s = self._clock.now_s() - began_s
         return found
 
