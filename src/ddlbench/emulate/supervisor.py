@@ -19,11 +19,12 @@ from ddlbench.emulate.names import name_hosts
 from ddlbench.emulate.rendezvous import serving
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.network.limits import Capacity, check_delay, check_queues
+from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import BRIEF, FULL, Effort
-from ddlbench.network.verified import verified
-from ddlbench.network.verify import OutOfTolerance
+from ddlbench.network.verify import OutOfTolerance, verify
+from ddlbench.network.verify_sites import verify_sites
 from ddlbench.sandbox.job import do
 from ddlbench.shares.bursts import burst_percent, warning
 from ddlbench.shares.division import Division
@@ -127,13 +128,19 @@ def measured(star: Star, emulation: Emulation, effort: Effort) -> dict[str, obje
     while True:
         watch = LoadWatch()
         try:
-            return dict(verified(star, emulation.wires, TOLERANCES, effort))
+            return _measured_once(star, emulation.wires, effort)
         except OutOfTolerance as error:
             load = watch.since_start()
             is_disturbed = load is not None and load.exceeds(TOLERANCES.others_percent)
             if not is_disturbed or monotonic() > deadline:
                 raise
             print(f"{error}\n  {load}: the links are measured again.", file=sys.stderr, flush=True)
+
+
+def _measured_once(star: Star, wires: Link | Sites, effort: Effort) -> dict[str, object]:
+    if isinstance(wires, Sites):
+        return dict(verify_sites(star, wires, TOLERANCES, effort))
+    return dict(verify(star, wires, TOLERANCES, effort).as_dict())
 
 
 if __name__ == "__main__":

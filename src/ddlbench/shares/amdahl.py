@@ -11,6 +11,7 @@ from math import exp, sqrt
 from ddlbench.measurements.statistics import Estimate
 
 _LEVEL = 0.95
+_WIDEST = 700.0  # of the logarithm: `exp` of more is no number, and the interval is all that the law allows long before
 _LEAST_ERROR = 1e-4  # of a mean: clocks and schedulers are no better, even where some times are equal
 
 
@@ -53,7 +54,8 @@ def speedup(times_ms: Mapping[int, Sequence[float]], threads: int) -> Estimate:
         return Estimate(float(threads), 1.0, float(threads))
     gradient = np.array([1.0, 1.0]) / one_ms - np.array([1.0, 1.0 / threads]) / these_ms  # of the logarithm
     error = sqrt(float(gradient @ covariance @ gradient))
-    factor = exp(float(stdtrit(sum(map(len, measured)) - 2, (1 + _LEVEL) / 2)) * error)
+    width = float(stdtrit(sum(map(len, measured)) - 2, (1 + _LEVEL) / 2)) * error
+    factor = exp(min(width, _WIDEST))
     value = one_ms / these_ms
     low, best, high = (
         float(min(max(each, 1.0), threads)) for each in (value / factor, value, value * factor)

@@ -22,8 +22,8 @@ from ddlbench.network.link import Link
 from ddlbench.network.sites import SharedCards, Sites
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import BRIEF, FULL, Effort
-from ddlbench.network.verified import verified
-from ddlbench.network.verify import OutOfTolerance
+from ddlbench.network.verify import OutOfTolerance, verify
+from ddlbench.network.verify_sites import verify_sites
 from ddlbench.plan import Point
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.system.clock import Clock
@@ -55,6 +55,29 @@ def link_of(point: Point) -> Link | Sites | SharedCards | None:
         return inside
     link = Link(point.bandwidth_mbit, point.latency_ms or 0.0, point.loss_percent or 0.0)
     return SharedCards(link, inside) if inside else link
+
+
+def verified(
+    star: Star, made: Link | Sites | SharedCards, tolerances: Tolerances, effort: Effort
+) -> Mapping[str, object]:
+    """Measure what connects the hosts of a star.
+
+    Args:
+        star: the hosts; nothing else may be sent over their links.
+        made: what they were given, not dilated.
+        tolerances: how far it may be from that.
+        effort: how long to measure in the first attempt.
+
+    Returns:
+        What was measured, for a record.
+
+    Raises:
+        OutOfTolerance: it stays out of tolerance; with what was asked for and what was measured.
+        DdlbenchError: a process that the links need has died.
+    """
+    if isinstance(made, Link):
+        return verify(star, made, tolerances, effort).as_dict()
+    return verify_sites(star, made, tolerances, effort)
 
 
 class Links:

@@ -16,11 +16,10 @@ from ddlbench.network.link import Link
 from ddlbench.network.sizes import LONGEST_TRAIN
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import BRIEF
-from ddlbench.network.verified import verified
 from ddlbench.network.verify import OutOfTolerance
 from ddlbench.plan import Point
 from ddlbench.protocol.tolerances import Tolerances
-from ddlbench.sweep.link_monitor import link_of
+from ddlbench.sweep.link_monitor import link_of, verified
 from ddlbench.sweep.repetition import training_point
 from ddlbench.sweep.session_job import SessionJob
 from ddlbench.telemetry.waiting import Waiting
