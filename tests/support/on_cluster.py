@@ -80,7 +80,7 @@ class OnCluster:
             *(sys.executable, "-m", "snakemake", *arguments, "--profile", "profiles/slurm"),
             folder=self.pipeline.root,
         )
-        with (self.pipeline.root / "said.txt").open("w") as said:
+        with (self.pipeline.root / "said.txt").open("a") as said:  # several drivers may be going
             return subprocess.Popen(
                 command, env=environment(self.pipeline.root), stdout=said, stderr=said, text=True
             )

@@ -89,7 +89,7 @@ class Pipeline:
 
     @property
     def said(self) -> str:
-        """What Snakemake has said since `start`."""
+        """What Snakemake has said since `start`; on a cluster, what all its starts have said."""
         return (self.root / "said.txt").read_text()
 
     def manifest(self, grid: str) -> str:

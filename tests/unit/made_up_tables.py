@@ -70,7 +70,7 @@ def _measured(point: Mapping[str, Any], fits: bool, number: int, epoch: int) -> 
         "repetitions": 3 + number % 3,
         "steps": 20,
         "launches": 3 + number % 3,
-        "bounds": "interval" if number % 3 == 2 else "range",
+        "bounds": "range" if number % 3 == 0 else "interval",
     }
     empty = {f"{metric}{end}": None for metric in METRICS for end in ("", "_low", "_high")}
     if not fits:

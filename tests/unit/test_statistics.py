@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.coverage import AT_LEAST_PERCENT, coverage
+from ddlbench.measurements.metrics import bounds_of
 from ddlbench.measurements.statistics import FEWEST, Timed, median_interval, needs_repetition, pooled
 from ddlbench.plan import load
 from ddlbench.protocol.measure import StopRule
@@ -53,8 +54,14 @@ def test_repetitions_of_several_steps_have_the_interval_of_their_means():
     assert pooled([Timed(7 * time, 7) for time in times]) == pytest.approx(pooled(of_one_step(times)))
 
 
-def test_fewer_than_five_have_their_range():
-    assert pooled(of_one_step([3.0, 1.0, 2.0, 2.0])) == (2.0, 1.0, 3.0)
+def test_fewer_than_four_times_have_their_range():
+    assert pooled(of_one_step([3.0, 1.0, 2.0])) == (2.0, 1.0, 3.0)
+    assert bounds_of("step_time_ms", 3) == "range"
+
+
+def test_a_median_needs_one_value_more_than_a_time_for_an_interval():
+    assert [bounds_of("step_time_ms", count) for count in (1, 4)] == [None, "interval"]
+    assert [bounds_of("test_accuracy_percent", count) for count in (4, 5)] == ["range", "interval"]
 
 
 def test_a_stalled_repetition_of_one_step_does_not_weigh_as_much_as_one_of_twenty():

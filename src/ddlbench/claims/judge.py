@@ -10,6 +10,7 @@ import pandas as pd
 
 from ddlbench.claims.claim import REPLAYED, Claim, Setting
 from ddlbench.figures.rows import matching
+from ddlbench.measurements.metrics import bounds_of
 
 REPLICATED, CONTRADICTED, UNDECIDED, NOT_REACHED = "replicated", "contradicted", "undecided", "not reached"
 DOES_NOT_FIT = "does_not_fit"
@@ -97,7 +98,9 @@ def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
     """Judge by rows that were measured."""
     names = [row["point_id"] for row in rows]
     points = [_Measured(*(float(row[claim.quantity + end]) for end in ("", "_low", "_high"))) for row in rows]
-    if few := [row["point_id"] for row in rows if row["bounds"] != "interval"]:
+    if few := [
+        row["point_id"] for row in rows if bounds_of(claim.quantity, row["repetitions"]) != "interval"
+    ]:
         return Judgement(
             UNDECIDED, f"too few repetitions for an interval: measure {', '.join(few)} more often"
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ddlbench.measurements.record import Record, timed
-from ddlbench.measurements.statistics import Estimate, median_interval, pooled
+from ddlbench.measurements.statistics import FEWEST, FEWEST_OF_A_MEDIAN, Estimate, median_interval, pooled
 
 Report = Mapping[str, Any]
 
@@ -112,3 +112,19 @@ METRICS: dict[str, OfStepTime | OfRepetition] = {
     "sent_bytes_per_step": OfRepetition("bytes", _of_busiest_host("sent_bytes_per_step")),
     "received_bytes_per_step": OfRepetition("bytes", _of_busiest_host("received_bytes_per_step")),
 }
+
+
+def bounds_of(column: str, repetitions: int) -> str | None:
+    """Say what lies between the bounds of a column.
+
+    Args:
+        column: of a table.
+        repetitions: how many its value is of.
+
+    Returns:
+        `interval` (of 95 %), `range`, or None: there are no bounds.
+    """
+    if repetitions < 2:
+        return None
+    fewest = FEWEST_OF_A_MEDIAN if isinstance(METRICS.get(column), OfRepetition) else FEWEST
+    return "interval" if repetitions >= fewest else "range"

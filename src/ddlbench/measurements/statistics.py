@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from ddlbench.protocol.measure import StopRule
 
-FEWEST = 5  # the smallest number of values with an interval; fewer values have only a range
+# The smallest numbers of values with an interval; the bounds of fewer values are only their range.
+FEWEST = 4
+FEWEST_OF_A_MEDIAN = 5
 
 # Of Student's t. It is above 95 %, because the stop rule ends sampling when an interval is narrow by chance.
 _NOMINAL_LEVEL = 0.97
@@ -21,7 +23,7 @@ _LEAST_LEVEL = 0.93  # of a median's interval; with few values, the ranks allow 
 
 
 class Estimate(NamedTuple):
-    """A value with its bounds: of an interval of 95 %, or the range of fewer than FEWEST values; None for one value."""
+    """A value with its bounds: of an interval of 95 %, or the range of few values; None for one value."""
 
     value: float
     low: float | None

@@ -3,9 +3,9 @@
 import pandas as pd
 
 from ddlbench.figures.words import counted, listed, span_of, values_of
-from ddlbench.measurements.metrics import METRICS, OfRepetition
+from ddlbench.measurements.metrics import METRICS, OfRepetition, bounds_of
 
-_BOUNDS = {"interval": "95 % intervals", "range": "the range of fewer than five"}
+_BOUNDS = {"interval": "95 % intervals", "range": "the range of too few repetitions for one"}
 OF_EPOCH = ("epoch_time_s",)
 OF_TRAINING = ("training_time_s", "training_time_ms")
 
@@ -27,7 +27,7 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         parts.append(f"in {span_of(launches)} launch{'es' * bool(launches.max() > 1)}")
     if "steps" in measured:
         parts.append(f"({_ranged(measured['steps'], 'step')} a point)")
-    kinds = set(values_of(measured, "bounds"))
+    kinds = {bounds_of(y, count) for count in measured["repetitions"]}
     bars = " or ".join(words for kind, words in _BOUNDS.items() if kind in kinds)
     sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
     if unresolved := int(is_unresolved(measured).sum()):
