@@ -62,7 +62,7 @@ test-rest: test-environment test-tools
 torture-short: SHORT = --short
 torture torture-short: test-environment test-tools
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
-	snakemake --cores all --quiet all .environments/torch/environment.json
+	snakemake --cores all .environments/torch/environment.json --quiet all
 	python -m benchmarks.torture $(SHORT)
 
 environment: python

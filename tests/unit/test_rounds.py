@@ -70,6 +70,20 @@ def test_time_goes_to_the_widest_interval_first_and_ends(monkeypatch):
     assert [each.settled for each in points] == [False, False]
 
 
+def test_what_repetitions_can_make_narrow_enough_comes_before_what_they_cannot(monkeypatch):
+    session, points = measured(monkeypatch, {"wild": 60.0, "mild": 8.0}, point_budget_s=2)
+    extra = [words for words in session.order if words != "relaunch"][10:]
+    assert extra[:3].count("mild") == 2
+    assert [each.settled for each in points] == [False, True]
+
+
+def test_a_repetition_that_takes_too_long_keeps_no_shorter_one_back(monkeypatch):
+    slow, quick = pending("wild"), pending("mild")
+    slow.timed, quick.timed = ([Timed(time_ms, 1) for time_ms in (40.0, 160.0) * 3] for _ in "ab")
+    slow.took_s, quick.took_s = 5.0, 1.0
+    assert rounds._next_round([slow, quick], MEASURE, 3.0) == [quick]
+
+
 def test_time_that_other_groups_did_not_need_is_used_and_what_is_left_is_given_on(monkeypatch):
     session, settled = Simulated({"wild": 60.0}, monkeypatch), [pending("steady")]
     rule = replace(MEASURE, point_budget_s=2)

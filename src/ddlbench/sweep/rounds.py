@@ -175,11 +175,20 @@ def _next_round(pending: list[PendingPoint], measure: Measure, left_s: float) ->
     if lacking := [each for each in needed if len(each.timed) < fewest(each.point, measure)]:
         return lacking
     chosen: list[PendingPoint] = []
-    for each in sorted(needed, key=lambda each: -doubt(each.point, each.timed, measure)):
-        left_s -= each.took_s
-        if left_s > 0:
+    for each in sorted(needed, key=lambda each: _turn(each, measure)):
+        if each.took_s < left_s:
+            left_s -= each.took_s
             chosen.append(each)
     return chosen
+
+
+def _turn(pending: PendingPoint, measure: Measure) -> tuple[bool, float]:
+    """When a point gets more repetitions: the widest interval first, but those that are out of reach after all others.
+
+    An interval gets narrower with the square root of the repetitions; it is out of reach if not enough are allowed.
+    """
+    width = doubt(pending.point, pending.timed, measure)
+    return len(pending.timed) * width**2 > measure.max_repetitions, -width
 
 
 def _in_order(
