@@ -1,6 +1,7 @@
 """A mistake in the configuration is one clear message before anything starts: file, key, value, nearest valid name."""
 
 import copy
+import os
 import re
 import shutil
 from typing import Any
@@ -121,6 +122,32 @@ def test_code_in_a_file_of_the_configuration_does_not_run(checkout, tmp_path):
     path = checkout.root / "config/config.yaml"
     path.write_text(evil.read_text() + path.read_text().replace("fresh:", "# fresh:"))
     assert "__use_yte__: there is no such key" in refused(checkout)
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "line"),
+    [
+        (("no/such.yaml",), "no/such.yaml: there is no such file"),
+        (("config",), "config: cannot be read (is no regular file)"),
+        (("pipe",), "pipe: cannot be read (is no regular file)"),
+        (("x" * 300,), "cannot be read (File name too long)"),
+        (("config/config.yaml", "all"), "all: there is no such file. Targets come before --configfile"),
+        (("evil.yaml",), "evil.yaml: __use_yte__ would have Snakemake run code, and configuration is data"),
+    ],
+    ids=["missing", "folder", "pipe", "too long", "target", "code"],
+)
+def test_what_configfile_names_is_checked_before_snakemake_opens_it(checkout, named, line):
+    checkout.configure()
+    if not (checkout.root / "pipe").exists():
+        os.mkfifo(checkout.root / "pipe")
+    ran = checkout.root / "ran"
+    (checkout.root / "evil.yaml").write_text(
+        f"__use_yte__: true\nfresh: ?open({str(ran)!r}, 'w').write('x')\n"
+    )
+    said = refused(checkout, "--configfile", *named)
+    assert line in said
+    assert "Traceback" not in said
     assert not ran.exists()
 
 

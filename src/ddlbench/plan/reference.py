@@ -16,10 +16,9 @@ which places, and `devices.yaml` what replayed devices take.
 Anything that is wrong in them is reported, all of it at once, before anything starts.
 They are data, in YAML 1.2: `1:30` and `on` are texts, a key is given once, and nothing has a tag.
 
-`snakemake --config configuration=FILE` reads another file over `config.yaml`, as data too. `--configfile FILE` gives
-the same values, but Snakemake reads that file first, by itself, and runs the Python code in it if it says
-`__use_yte__: true`.
-Do not use `--configfile` with a file that you have not read.
+`snakemake --configfile FILE` and `snakemake --config configuration=FILE` read another file over `config.yaml`, as data
+too. (Snakemake itself would run code that a file of `--configfile` holds; `profiles/default` has it checked before,
+unless you say `--workflow-profile none`.)
 `<name>` stands for a name of your choice.
 """
 
