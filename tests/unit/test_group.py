@@ -1,5 +1,6 @@
 """A worker group of real processes, which are small scripts here: how it starts, what it tells, what is left of it."""
 
+import math
 import os
 from pathlib import Path
 
@@ -88,6 +89,21 @@ def test_a_worker_that_fails_is_named_with_what_happened_and_nothing_is_left(gro
     with pytest.raises(WorkerFailed, match=told):
         train(two)
     assert are_gone(two.pids())
+
+
+def test_who_was_killed_is_named_and_not_who_has_ended_because_of_that(group, tmp_path):
+    lock = tmp_path / "lock"
+    locked = f"import fcntl\nlock = open({str(lock)!r}, 'w')\nfcntl.flock(lock, fcntl.LOCK_EX)\n"
+    lost = f"{READY}control.command()\n{locked}raise ConnectionError('closed by peer')"  # the other has ended
+    killed = (
+        f"{HELLO}{locked}{READY.removeprefix(HELLO)}control.command()\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    with group(lost, killed) as two:
+        two.send(Train(1))
+        for member in two._members.by_rank:
+            member.process.wait()
+        with pytest.raises(WorkerFailed, match=r"rank 1 on host h2 died \(SIGKILL\) while training"):
+            two._members.look_after("training", deadline=math.inf)
 
 
 def test_a_worker_that_never_says_hello_is_too_late(group):

@@ -4,6 +4,7 @@ import selectors
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from signal import SIGABRT
 from time import monotonic
 
 from ddlbench.launch.control_socket import ControlSocket
@@ -141,13 +142,25 @@ class GroupMembers:
             raise WorkerFailed(f"the worker group took too long while {phase}{self.by_rank[0].log_tail()}")
 
     def _raise_if_dead(self, member: GroupMember, phase: str) -> None:
-        status = member.process.poll()
-        if status is None:
+        if member.process.poll() is None:
             return
-        for each in self.by_rank:  # one member's end may end others, whose end may be seen first
+        # One member's end may end others, whose end may be seen first.
+        for each in self.by_rank:
             if sign := sign_of_lacking_memory(each.logged()):
                 raise LackedMemory(f"{each.name} ran out of memory while {phase}: {sign}")
-        raise WorkerFailed(f"{member.name} died ({describe_exit(status)}) while {phase}{member.log_tail()}")
+        first = self._killed() or member
+        ended = describe_exit(first.process.wait())
+        raise WorkerFailed(f"{first.name} died ({ended}) while {phase}{first.log_tail()}")
+
+    def _killed(self) -> GroupMember | None:
+        """A member that a signal has ended, not its own error; that may be known a moment after the end of others."""
+        until = monotonic() + _STOP_S
+        for each in self.by_rank:
+            with suppress(subprocess.TimeoutExpired):
+                status = each.process.wait(max(0.0, until - monotonic()))
+                if status < 0 and status != -SIGABRT:
+                    return each
+        return None
 
     def wait(self) -> None:
         """Give the members a moment to end by themselves."""
