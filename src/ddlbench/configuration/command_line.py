@@ -5,6 +5,7 @@ waits for whoever may write into a pipe, and runs the code in a file that says `
 `profiles/default/config.yaml` still earlier, which calls `check_files`.
 """
 
+import os
 import sys
 from argparse import ArgumentError, ArgumentParser
 from collections.abc import Sequence
@@ -20,7 +21,9 @@ def check_files() -> None:
     """End this process, with what is wrong, if a file that its command line names is no configuration."""
     try:
         for number, file in enumerate(files_in(sys.argv[1:])):
-            _check(file, is_first=number == 0)
+            if number and not os.path.exists(file):  # the words after --configfile are all files
+                raise ConfigError(f"{file}: there is no such file. Targets come before --configfile")
+            _check(file)
     except ConfigError as error:
         sys.exit(str(error))
 
@@ -43,10 +46,7 @@ def files_in(words: Sequence[str]) -> list[str]:
         return []
 
 
-def _check(file: str, is_first: bool) -> None:
-    try:
-        content = read_yaml(Path(file), Path.cwd())
-    except ConfigError as error:
-        raise error if is_first else ConfigError(f"{error}. Targets come before --configfile") from None
+def _check(file: str) -> None:
+    content = read_yaml(Path(file), Path.cwd())
     if isinstance(content, dict) and _RUNS_CODE in content:
         raise ConfigError(f"{file}: {_RUNS_CODE} would have Snakemake run code, and configuration is data")

@@ -5,7 +5,7 @@ import pandas as pd
 from ddlbench.figures.words import counted, listed, span_of, values_of
 from ddlbench.measurements.metrics import METRICS, OfRepetition, bounds_of
 
-_BOUNDS = {"interval": "95 % intervals", "range": "the range of too few repetitions for one"}
+_BOUNDS = {"interval": "95 % intervals", "range": "the range of too few repetitions for an interval"}
 OF_EPOCH = ("epoch_time_s",)
 OF_TRAINING = ("training_time_s", "training_time_ms")
 
