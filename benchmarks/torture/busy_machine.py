@@ -1,9 +1,9 @@
 """`make test` again and again beside a busy loop on each core: does a test fail that passes on a quiet machine?
 
-The loops are a session of their own, as those of another terminal are.
+The loops are one session, as those of another terminal are: where the kernel shares its cores between sessions, each
+loop gets half of its core.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,11 +12,19 @@ from time import monotonic
 
 from benchmarks.common import ROOT
 from benchmarks.torture.tally import Tally
-from ddlbench.system.processes import die_with_parent
 from tests.support.vanishing import at_the_end
 
 RED = "red"
 TIMEOUT_S = 3600.0
+LOOPS = """
+import os
+for core in os.sched_getaffinity(0):
+    if not os.fork():
+        os.sched_setaffinity(0, [core])
+        while True:
+            pass
+os.wait()
+"""
 
 
 def tests(seed: int, tries: int, keep: Callable[[Tally], None]) -> Tally:
@@ -37,20 +45,11 @@ def tests(seed: int, tries: int, keep: Callable[[Tally], None]) -> Tally:
 @contextmanager
 def busy_cores() -> Iterator[None]:
     """A loop on each core that this process may use, until the end of the block."""
-    loops = [
-        subprocess.Popen(
-            [sys.executable, "-c", f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"],
-            preexec_fn=die_with_parent,
-            start_new_session=True,
-        )
-        for core in os.sched_getaffinity(0)
-    ]
-    try:
+    with (
+        subprocess.Popen([sys.executable, "-c", LOOPS], start_new_session=True) as loops,
+        at_the_end("kill", "--", f"-{loops.pid}"),
+    ):
         yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
 
 
 def failed_tests() -> str:
