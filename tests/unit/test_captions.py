@@ -31,6 +31,12 @@ def test_a_deviation_is_said_where_a_point_has_its_values_and_nowhere_else():
     assert "Differences" not in of_mnist
 
 
+def test_a_table_that_says_nothing_of_shared_hosts_is_of_hosts_of_one_worker():
+    of_one = Deviation("Its hosts have eight workers.", {"workers_per_host": (1,)}, ())
+    assert of_one.text in said(deviations=(of_one,))[1]
+    assert of_one.text not in said(deviations=(of_one,), workers_per_host=8)[1]
+
+
 def test_a_deviation_of_what_is_shown_stands_in_the_picture_and_once_in_the_caption():
     picture, whole = said(deviations=(OF_DIGITS, OF_TIMES))
     assert OF_TIMES.text in picture
@@ -92,6 +98,13 @@ def test_hosts_that_did_not_have_their_shares_are_said():
     words = "Hosts were not held to their shares of a core (bursts of CPU got 180 % of them; 6 of 6 points)."
     assert words in said(shares_hold=False, burst_percent=180.0)[0]
     assert "held to their shares" not in said(shares_hold=True, burst_percent=98.0)[0]
+
+
+def test_waits_for_a_hosts_own_cores_are_said_where_nothing_of_the_host_explains_them():
+    words = "Others had a host's own cores for up to 12 % of the time (6 of 6 points): times may be too long."
+    assert words in said(unexplained_wait_percent=12.3, got_percent=None)[0]
+    for facts in ({"unexplained_wait_percent": 1.0, "got_percent": None}, {"unexplained_wait_percent": 12.3}):
+        assert "own cores" not in said(**{"got_percent": 99.0, **facts})[0]
 
 
 def test_the_memory_that_hosts_really_had_stands_beside_the_studys():

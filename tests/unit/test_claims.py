@@ -145,10 +145,6 @@ def test_that_a_setting_fails_is_judged_by_whether_it_fits(tmp_path, status, ver
     assert judge(claim(tmp_path, text), table(10, status=status, reason="too large")).verdict == verdict
 
 
-def test_how_long_workers_waited_for_cores_stands_beside_the_verdict(tmp_path):
-    assert judge(claim(tmp_path), table(10, 5, waited_percent=40.0)).waited_percent == 40
-
-
 def test_an_undecided_claim_names_the_points_to_measure(tmp_path):
     assert "p2, p1" in judge(claim(tmp_path), table(10, 5, half=0.2)).reason
 

@@ -54,6 +54,16 @@ def test_a_row_says_how_many_workers_were_on_a_gpu_and_nothing_of_gpus_where_the
         assert row["workers_per_gpu"] == count
 
 
+def test_a_row_says_how_long_a_thread_waited_beyond_what_its_host_explains(tmp_path):
+    waits = [
+        {"kept": [{"got_percent": None, "unexplained_percent": wait} for wait in (0.0, longest)]}
+        for longest in (3.21, 1.0)
+    ]
+    records = [a_record(n, step_times_ms=[[10.0]], **of_hosts) for n, of_hosts in enumerate(waits, 1)]
+    (row,) = aggregate([manifest_of(tmp_path, *records)]).to_dict("records")
+    assert row["unexplained_wait_percent"] == 3.2
+
+
 def test_every_metric_has_its_interval_beside_it(manifest):
     columns = list(aggregate([manifest]).columns)
     for metric in METRICS:

@@ -37,7 +37,6 @@ class Judgement:
         high: its upper bound.
         setup: emulated or a real fabric, what trained, and the device that was replayed; papers may have used another
             framework.
-        waited_percent: the longest that workers waited for a core, of their time; times may be too long.
     """
 
     verdict: str
@@ -46,7 +45,6 @@ class Judgement:
     low: float | None = None
     high: float | None = None
     setup: str = ""
-    waited_percent: float | None = None
 
 
 class _Measured(NamedTuple):
@@ -89,9 +87,7 @@ def _judged(claim: Claim, table: pd.DataFrame) -> Judgement:
             _check_measured(row, claim.quantity)
     except _NotReached as error:
         return Judgement(NOT_REACHED, str(error))
-    found = _verdict(claim, rows)
-    waited = [float(row["waited_percent"]) for row in rows if not pd.isna(row.get("waited_percent"))]
-    return replace(found, setup=_setup(rows), waited_percent=max(waited, default=None))
+    return replace(_verdict(claim, rows), setup=_setup(rows))
 
 
 def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:

@@ -15,7 +15,7 @@ Row = Mapping[Hashable, Any]
 
 DIGITS = "%.6g"
 COLUMNS = [
-    *("study", "claim", "verdict", "reason", "ours", "low", "high", "setup", "waited_percent"),
+    *("study", "claim", "verdict", "reason", "ours", "low", "high", "setup"),
     *("paper", "tolerance_percent", "quantity", "devices", "figure", "place", "says"),
 ]
 
@@ -92,21 +92,8 @@ def _page(found: pd.DataFrame) -> str:
     lines += ["", _line(heads), "|---" * len(heads) + "|"]
     for row in found.to_dict("records"):
         says = f"{row['study']}: {row['says']}"
-        lines.append(_line([says, row["verdict"], setup_of(row), value_of(row), row["reason"]]))
+        lines.append(_line([says, row["verdict"], row["setup"], value_of(row), row["reason"]]))
     return "\n".join(lines) + "\n"
-
-
-def setup_of(row: Row) -> str:
-    """Say what a claim was judged by.
-
-    Args:
-        row: of `verdicts`.
-
-    Returns:
-        The setup, and how long its workers waited for cores; empty where nothing was measured.
-    """
-    waited = row["waited_percent"]
-    return f"{row['setup']}{'' if pd.isna(waited) else f'; waited for cores {waited:.0f} % of the time'}"
 
 
 def value_of(row: Row) -> str:

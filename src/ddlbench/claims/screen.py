@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from ddlbench.claims.judge import NOT_REACHED, VERDICTS
-from ddlbench.claims.report import counts, setup_of, value_of
+from ddlbench.claims.report import counts, value_of
 
 WIDTH = 110
 
@@ -50,7 +50,7 @@ def by_claim(found: pd.DataFrame) -> Iterator[str]:
             reason = row["reason"]
             if verdict != NOT_REACHED:
                 ours = f"ours {value_of(row)}: " if value_of(row) else ""
-                reason = f"{ours}{reason} ({setup_of(row)})"
+                reason = f"{ours}{reason} ({row['setup']})"
             yield textwrap.fill(
                 reason, WIDTH, initial_indent="      ", subsequent_indent="        ", break_on_hyphens=False
             )

@@ -110,10 +110,15 @@ def refuse_overlap(rows: pd.DataFrame, place: list[str], figure: Figure) -> None
 def _with_derived_columns(table: pd.DataFrame, y: str) -> pd.DataFrame:
     """Add columns that can be derived: compute, the link in words, the batch of each worker, speed-up, milliseconds.
 
-    A table says of compute that it is replayed, and by which device; what it says nothing of was real.
+    A table says of compute that it is replayed, and by which device, and how many workers share a host; what it says
+    nothing of was real, on hosts of one worker.
     """
-    rows = table.assign(**{column: None for column in ("compute", "replay") if column not in table})
-    rows = rows.assign(compute=rows["compute"].where(rows["compute"].notna(), "real"))
+    unsaid = [column for column in ("compute", "replay", "workers_per_host") if column not in table]
+    rows = table.assign(**dict.fromkeys(unsaid))
+    rows = rows.assign(
+        compute=rows["compute"].where(rows["compute"].notna(), "real"),
+        workers_per_host=rows["workers_per_host"].where(rows["workers_per_host"].notna(), 1).astype(int),
+    )
     if "link" not in rows and set(LINK_COLUMNS) <= set(rows):
         texts = ("{:g} Mbit/s", "{:g} ms", "{:g} % loss")
         words = [

@@ -93,7 +93,8 @@ def in_containers(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
     width, height = plot.theme.getp("figure_size")
     subtitle = f"{plot.labels.get('subtitle', '')}\n{text}"
     taller = p9.theme(figure_size=(width, height + 0.13 * (text.count("\n") + 1)))
-    return plot + p9.labs(subtitle=subtitle) + taller
+    are_gpus = rows["replay"].notna() | (rows["devices"] == "gpu")
+    return plot + p9.labs(subtitle=subtitle, **{"x": "GPUs (number)"} if are_gpus.all() else {}) + taller
 
 
 def verdict(rows: pd.DataFrame) -> str:
@@ -189,7 +190,8 @@ def scaling(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
     width, height = plot.theme.getp("figure_size")
     subtitle = f"{plot.labels.get('subtitle', '')}\n{text}"
     taller = p9.theme(figure_size=(width, height + 0.13 * (text.count("\n") + 1)))
-    return plot + p9.labs(subtitle=subtitle) + taller
+    are_gpus = rows["replay"].notna() | (rows["devices"] == "gpu")
+    return plot + p9.labs(subtitle=subtitle, **{"x": "GPUs (number)"} if are_gpus.all() else {}) + taller
 
 
 def _from_one_worker(table: pd.DataFrame) -> pd.DataFrame:

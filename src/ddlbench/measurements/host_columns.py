@@ -16,14 +16,13 @@ def of_hosts(records: Sequence[Record], parts: Sequence[Record]) -> Row:
         parts: those that were measured; of an epoch, if the table has a row for each.
 
     Returns:
-        The columns from waited_percent to workers_per_gpu, as of `tables.aggregate`.
+        The columns from unexplained_wait_percent to workers_per_gpu, as of `tables.aggregate`.
     """
     gpus = records[0]["provenance"].get("gpus") or {} if records else {}
     return {
-        "waited_percent": _waited_percent(parts),
+        **_shares(parts),
         "own_work_percent": max((each.get("own_work_percent") or 0.0 for each in parts), default=None)
         or None,
-        **_shares(parts),
         **_systematic_error(parts),
         **_vcpus(parts),
         "host_memory_gb": _host_memory_gb(records),
@@ -31,24 +30,16 @@ def of_hosts(records: Sequence[Record], parts: Sequence[Record]) -> Row:
     }
 
 
-def _waited_percent(records: Sequence[Record]) -> float | None:
-    """The largest share of its time that a worker of any repetition could run and did not."""
-    workers = [each for record in records for each in record.get("scheduling") or []]
-    shares = [
-        each["waited_ms"] / total for each in workers if (total := each["ran_ms"] + each["waited_ms"]) > 0
-    ]
-    return round(100 * max(shares), 1) if shares else None
-
-
 def _shares(records: Sequence[Record]) -> Row:
-    """Whether hosts that share a core had their shares, and the values that are farthest from 100 %."""
+    """How long threads waited without a cause of their host, whether shares were held, and what hosts got."""
     hold = [each["shares_hold"] for each in records if each.get("shares_hold") is not None]
     bursts = [value for each in records for value in each.get("burst_percent") or []]
-    got = [host["got_percent"] for each in records for host in each.get("kept") or []]
+    hosts = [host for each in records for host in each.get("kept") or []]
     return {
+        "unexplained_wait_percent": _most(host["unexplained_percent"] for host in hosts),
         "shares_hold": all(hold) if hold else None,
         "burst_percent": _farthest(bursts),
-        "got_percent": _farthest(got),
+        "got_percent": _farthest(host["got_percent"] for host in hosts),
     }
 
 
@@ -74,6 +65,12 @@ def _vcpus(records: Sequence[Record]) -> Row:
         "vcpu_speedup_high": last.get("high"),
         "vcpu_threads": " and ".join(map(str, last["threads"])) if last else None,
     }
+
+
+def _most(percent: Iterable[float]) -> float | None:
+    """The largest value, with one decimal."""
+    most = max(percent, default=None)
+    return None if most is None else round(most, 1)
 
 
 def _farthest(percent: Iterable[float | None]) -> float | None:

@@ -35,11 +35,12 @@ def aggregate(
     Returns:
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
-        repetitions), launches (worker groups that they were in), dilation, waited_percent (the largest share of its
-        time that a worker could run and did not), own_work_percent (the largest share of the cores that the emulation
-        used, where compute is replayed by waiting), shares_hold (whether bursts of CPU got their hosts' shares of a
+        repetitions), launches (worker groups that they were in), dilation, unexplained_wait_percent (for
+        how long a thread of a host could run and did not, of the time, beyond what the host's other threads and its
+        neighbours' shares explain), shares_hold (whether bursts of CPU got their hosts' shares of a
         core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got of their
-        share, the farthest from 100), systematic_error_percent (how far dilated times may be off) and
+        share, the farthest from 100), own_work_percent (the largest share of the cores that the emulation used, where
+        compute is replayed by waiting), systematic_error_percent (how far dilated times may be off) and
         systematic_error_judged (by what), vcpus_of_a_core, vcpu_speedup, vcpu_speedup_low, vcpu_speedup_high and
         vcpu_threads (of hosts whose vCPUs are made of one core: how many times as fast as one thread as many threads
         are, and with which numbers of threads that was measured), host_memory_gb (that each host really had),

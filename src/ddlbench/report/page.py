@@ -11,7 +11,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ddlbench.claims.judge import VERDICTS
-from ddlbench.claims.report import counts, setup_of, value_of
+from ddlbench.claims.report import counts, value_of
 from ddlbench.files import read_regular, write_atomically
 from ddlbench.measurements.provenance import code_version
 from ddlbench.plan.plan import Plan
@@ -81,10 +81,7 @@ def _render(
             (study, dict(zip(VERDICTS, values, strict=True)))
             for study, *values in counts(claims).itertuples()
         ],
-        claims=[
-            {**row, "value": value_of(row), "measured_with": setup_of(row)}
-            for row in claims.to_dict("records")
-        ],
+        claims=[{**row, "value": value_of(row)} for row in claims.to_dict("records")],
         evidence=evidence,
         points=len({row["point_id"] for row in points}),
         gaps=gaps(points),
