@@ -184,6 +184,24 @@ def test_a_table_gives_each_measured_point_once(tmp_path):
     assert (last.cell.bandwidth_mbit, last.cell.latency_ms, last.low_ms) == (None, 0.0, None)
 
 
+def test_what_computes_is_the_device_that_is_replayed(tmp_path):
+    rows = [
+        f"{device},,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27,{device}" for device in ("", "K80, fp32")
+    ]
+    table = tmp_path / "fig.csv"
+    table.write_text("\n".join([f"{HEADER},replay", *rows]).replace("K80, fp32", '"K80, fp32"') + "\n")
+    assert {each.cell.devices for each in from_tables([table])} == {"cpu", "K80, fp32"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("sites", "two-sites"), ("uneven", "one-slow"), ("workers_per_host", 8)]
+)
+def test_points_of_hosts_that_a_cell_cannot_describe_are_not_learned_from(tmp_path, key, value):
+    rows = [f"{each},,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27,{each}" for each in ("", value)]
+    (tmp_path / "fig.csv").write_text("\n".join([f"{HEADER},{key}", *rows]) + "\n")
+    assert len(from_tables([tmp_path / "fig.csv"])) == 1
+
+
 def test_a_table_without_step_times_is_named(tmp_path):
     (tmp_path / "fig.csv").write_text("workers\n1\n")
     with pytest.raises(DdlbenchError, match=r"fig\.csv.*lacks.*step_time_ms"):

@@ -19,7 +19,7 @@ class Cell:
         image_shape: height x width x channels.
         framework: its name.
         strategy: how workers agree on gradients, a name of the catalogue.
-        devices: what computes.
+        devices: what computes; where compute is replayed, the device that it is of.
         runtime: what the workers run in.
         vcpus: of each host.
         memory_gb: of each host; None: nobody knows.

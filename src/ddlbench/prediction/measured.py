@@ -13,8 +13,9 @@ from ddlbench.prediction.foreign.imported import is_imported, read_imported
 if TYPE_CHECKING:
     import pandas
 
-NAMES = ("model", "image_shape", "framework", "strategy", "devices", "runtime")
-NEEDED = ("point_id", "status", "batch_size", "workers", "step_time_ms", *NAMES)
+NAMES = ("model", "image_shape", "framework", "strategy", "runtime")
+OF_HOSTS_UNLIKE = ("sites", "uneven", "workers_per_host")  # what a cell says nothing of
+NEEDED = ("point_id", "status", "batch_size", "workers", "step_time_ms", "devices", *NAMES)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def from_tables(paths: Iterable[Path]) -> list[Measured]:
         paths: CSV files, as in results/tables.
 
     Returns:
-        The cells, in the order of their ids. Cells between sites have no one link, and are left out.
+        The cells, in the order of their ids. Points between sites have no one link, and are left out; so are those of
+        uneven hosts and of several workers a host.
 
     Raises:
         DdlbenchError: a table cannot be read, or lacks a column; names it.
@@ -85,10 +87,10 @@ def _unfit(paths: Iterable[Path]) -> list[Cell]:
 
 
 def _rows(paths: Iterable[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Rows of points that have one link, or none."""
+    """Rows of points whose hosts are alike, with one worker each, and have one link, or none."""
     for path in paths:
         for row in _read(path).to_dict("records"):
-            if _is_empty(row.get("sites")):
+            if all(_is_empty(row.get(key)) for key in OF_HOSTS_UNLIKE):
                 yield path, {str(key): value for key, value in row.items()}
 
 
@@ -105,6 +107,7 @@ def _read(path: Path) -> "pandas.DataFrame":
 
 
 def _cell(row: Mapping[str, Any]) -> Cell:
+    """The cell of a row; where compute is replayed, the replayed device computes, not this machine."""
     return Cell(
         batch_size=float(row["batch_size"]),
         workers=int(row["workers"]),
@@ -114,6 +117,7 @@ def _cell(row: Mapping[str, Any]) -> Cell:
         vcpus=_number(row.get("vcpus")) or 1.0,
         host_count=int(_number(row.get("host_count")) or 0) or None,
         memory_gb=_number(row.get("memory_gb")),
+        devices=str(row["devices"] if _is_empty(row.get("replay")) else row["replay"]),
         **{name: str(row[name]) for name in NAMES},
     )
 
