@@ -119,7 +119,7 @@ def test_a_question_is_completed_by_what_was_measured():
     assert {each.workers for each in found.cells} == {1, 2, 3, 4, 5, 6}
     assert {each.bandwidth_mbit for each in found.cells} == {1000.0}
     others = [*more, Measured(cell(model="mlp"), 1.0)]
-    with pytest.raises(DdlbenchError, match=r"which model\? Measured: conv1, mlp"):
+    with pytest.raises(DdlbenchError, match=r"which model\? Measured: conv1; mlp"):
         choices(others, {"batch_size": 128.0})
     with pytest.raises(DdlbenchError, match="did you mean 'conv1'"):
         choices(others, {"batch_size": 128.0, "model": "conv11"})

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
+from shlex import quote
 from typing import Any
 
 from ddlbench.errors import DdlbenchError, nearest
@@ -113,7 +114,9 @@ def _only(cells: list[Cell], name: str) -> str:
     values = sorted({str(each) for each in set(_values(cells, name))})
     if len(values) == 1:
         return values[0]
-    raise Unanswerable(name, f"which {name}? Measured: {', '.join(values)}", f"Say  --{name} {values[0]}")
+    raise Unanswerable(
+        name, f"which {name}? Measured: {'; '.join(values)}", f"Say  --{name} {quote(values[0])}"
+    )
 
 
 def _usual(cells: list[Cell], name: str, assumed: dict[str, str]) -> float | str | None:
