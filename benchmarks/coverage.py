@@ -15,14 +15,15 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.common import ROOT, options, row, save
-from ddlbench.measurements.statistics import Timed, median_interval, needs_repetition, pooled
+from ddlbench.measurements.statistics import Timed, count_timeouts, median_interval, needs_repetition, pooled
 from ddlbench.plan import Plan, Point, load
 from ddlbench.protocol.measure import StopRule
+from ddlbench.protocol.tcp import RTO_MIN_MS
 from ddlbench.sweep import stop_rule
+from ddlbench.sweep.steps import FEWEST_OF_LOSSY
 
 AT_LEAST_PERCENT = 93.0
 CASES = 12  # of each kind
-_RTO_MS = 200.0  # Linux' least retransmission time-out
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def coverage(plan: Plan, trials: int, seed: int) -> dict[str, list[float]]:
 def cases(random: Generator) -> Iterator[Case]:
     """Draw the parameters of each kind."""
     for _ in range(CASES):
-        steps = int(numpy.exp(random.uniform(numpy.log(6), numpy.log(50))))
+        steps = int(_log_uniform(random, 6, 50))
         spread, skew = random.uniform(0.02, 0.2), random.uniform(0.1, 0.6)
         yield Case("normal", _normal(spread, steps), 100, steps)
         yield Case("log-normal", _log_normal(skew, steps), 100 * math.exp(skew**2 / 2), steps)
@@ -92,12 +93,17 @@ def cases(random: Generator) -> Iterator[Case]:
         )
         between = random.uniform(0.02, 0.12)
         yield Case("launches that differ", _launches(between, spread, steps), 100, steps)
-        timeouts, again = random.uniform(0.2, 2.0), random.uniform(0.02, 0.2)
-        base_ms = random.uniform(20, 200)
-        mean_ms = base_ms + timeouts * _RTO_MS * (1 - again) / (1 - 2 * again)
+        timeouts, base_ms = (_log_uniform(random, *bounds) for bounds in ((0.005, 2), (3, 200)))
+        again = random.uniform(0.02, 0.2)
+        steps = int(_log_uniform(random, FEWEST_OF_LOSSY, 51))
+        mean_ms = base_ms + timeouts * RTO_MIN_MS * (1 - again) / (1 - 2 * again)
         yield Case(
             "retransmission time-outs", _timeouts(base_ms, timeouts, again, steps), mean_ms, steps, True
         )
+
+
+def _log_uniform(random: Generator, low: float, high: float) -> float:
+    return float(numpy.exp(random.uniform(numpy.log(low), numpy.log(high))))
 
 
 def _normal(spread: float, steps: int) -> Callable[[Generator], NDArray[numpy.float64]]:
@@ -136,7 +142,7 @@ def _timeouts(
 
     def draw(random: Generator) -> NDArray[numpy.float64]:
         counts = random.poisson(rate, steps)
-        waits = _RTO_MS * 2.0 ** (random.geometric(1 - again, counts.sum()) - 1)
+        waits = RTO_MIN_MS * 2.0 ** (random.geometric(1 - again, counts.sum()) - 1)
         return base_ms + numpy.bincount(numpy.repeat(numpy.arange(steps), counts), waits, minlength=steps)
 
     return draw
@@ -148,7 +154,8 @@ def _holds(case: Case, plan: Plan, random: Generator) -> bool:
     repetitions: list[Timed] = []
     while stop_rule.needs_repetition(point, repetitions, measure):
         times = case.draw(random)
-        repetitions.append(Timed(float(times.sum()), len(times)))
+        timeouts = count_timeouts(times.tolist()) if case.is_lossy else None
+        repetitions.append(Timed(float(times.sum()), len(times), timeouts))
     _, low, high = pooled(repetitions)
     return low is not None and high is not None and low <= float(case.mean_ms) <= high
 

@@ -117,6 +117,13 @@ def test_a_repetition_counts_by_its_steps():
     assert value_of("step_time_ms", {}, one_slow_step, twenty) == pytest.approx(280 / 21)
 
 
+def test_time_outs_are_counted_where_the_link_loses_packets_and_in_undilated_time():
+    times = [[20.0, 380.0, 460.0, 24.0]]  # at k = 2
+    lossy = a_record(step_times_ms=times, dilation=2.0, link={"is_lossy": True})
+    assert timed(lossy) == Timed(442.0, 4, 2)
+    assert timed(lossy | {"link": {"is_lossy": False}}) == timed(lossy | {"link": None}) == Timed(442.0, 4)
+
+
 def test_more_time_for_a_step_is_fewer_images_a_second():
     records = [a_record(n, step_times_ms=[[10.0 + n]]) for n in range(6)]
     time, rate = (estimate(METRICS[name], records, {}) for name in ("step_time_ms", "images_per_second"))

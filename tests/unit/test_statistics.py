@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from benchmarks.coverage import AT_LEAST_PERCENT, coverage
 from ddlbench.measurements.metrics import bounds_of
-from ddlbench.measurements.statistics import FEWEST, Timed, median_interval, needs_repetition, pooled
+from ddlbench.measurements.statistics import (
+    FEWEST,
+    Timed,
+    count_timeouts,
+    median_interval,
+    needs_repetition,
+    pooled,
+)
 from ddlbench.plan import load
 from ddlbench.protocol.measure import StopRule
 from tests.support.repository import REPOSITORY
@@ -67,6 +74,26 @@ def test_a_median_needs_one_value_more_than_a_time_for_an_interval():
 def test_a_stalled_repetition_of_one_step_does_not_weigh_as_much_as_one_of_twenty():
     stalled, whole = Timed(1000.0, 1), Timed(200.0, 20)
     assert pooled([stalled, whole]).value == pytest.approx(1200 / 21)
+
+
+def test_where_packets_are_lost_the_upper_bound_holds_the_time_outs_that_were_not_met():
+    lucky = [Timed(160.0, 16, 0)] * 4
+    most = (
+        scipy.stats.chi2.ppf(0.975, 2) / 2
+    )  # of the mean number, where none was met: almost the rule of three
+    assert pooled(lucky) == (10.0, 10.0, pytest.approx(10 + most * 200 / 64))
+    assert pooled([Timed(160.0, 16)] * 4) == (10.0, 10.0, 10.0)
+
+
+def test_time_outs_that_were_met_widen_an_interval_that_holds_them_no_more():
+    met = [Timed(160.0 + 200 * count, 16, count) for count in (8, 14, 9, 12)]
+    bare = [Timed(each.total_ms, each.steps) for each in met]
+    assert pooled(met) == pooled(bare)
+
+
+def test_a_step_that_is_far_longer_than_the_fastest_has_waited_for_a_time_out():
+    assert count_timeouts([5.0, 9.0, 212.0, 5.0, 420.0]) == 2
+    assert count_timeouts([900.0, 950.0]) == 0
 
 
 @given(TIMES)

@@ -9,9 +9,12 @@ from typing import Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_json
-from ddlbench.measurements.statistics import Timed
+from ddlbench.measurements.statistics import Timed, count_timeouts
 
 SCHEMA = 1
+_MOST_OF_A_TIMEOUT = (
+    0.5  # by so much longer than the fastest, a step has waited: computing overlaps with the rest
+)
 
 REQUIRED: dict[str, type | tuple[type, ...]] = {
     "schema": int,
@@ -213,7 +216,15 @@ def timed(record: Mapping[str, Any]) -> Timed | None:
         Steps and milliseconds; None for a record without steps.
     """
     time_ms, count = step_time_ms(record), steps(record)
-    return None if time_ms is None else Timed(time_ms * count, count)
+    return None if time_ms is None else Timed(time_ms * count, count, _timeouts(record))
+
+
+def _timeouts(record: Mapping[str, Any]) -> int | None:
+    """Count the steps in which a worker waited for a time-out; None if the record's link loses nothing."""
+    if not (record.get("link") or {}).get("is_lossy"):
+        return None
+    dilation = float(record["dilation"])
+    return max(count_timeouts([each / dilation for each in times]) for times in record["step_times_ms"])
 
 
 def steps(record: Mapping[str, Any]) -> int:

@@ -12,10 +12,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ddlbench.protocol.measure import StopRule
+from ddlbench.protocol.tcp import RTO_MIN_MS
 
 # The smallest numbers of values with an interval; the bounds of fewer values are only their range.
 FEWEST = 4
 FEWEST_OF_A_MEDIAN = 5
+
+_SEEN_OF_A_TIMEOUT = 0.5  # the rest of it may overlap with computing
 
 # Of Student's t. It is above 95 %, because the stop rule ends sampling when an interval is narrow by chance.
 _NOMINAL_LEVEL = 0.97
@@ -39,10 +42,17 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Timed:
-    """The steps of a repetition, and the time that they took together."""
+    """The steps of a repetition, and the time that they took together.
+
+    Attributes:
+        total_ms: of all steps.
+        steps: how many.
+        timeouts: in how many of them TCP waited for a retransmission time-out; None: the link loses nothing.
+    """
 
     total_ms: float
     steps: int
+    timeouts: int | None = None
 
 
 def pooled(repetitions: Sequence[Timed]) -> Estimate:
@@ -51,6 +61,10 @@ def pooled(repetitions: Sequence[Timed]) -> Estimate:
     The interval is Student's t over repetitions of the ratio's logarithm (delta method; W. G. Cochran, Sampling
     Techniques, 3rd edition, section 6.4). So it holds what differs between repetitions, steps may depend on each other
     within one, and no bound is negative.
+
+    On a link that loses packets a time-out may be too rare to have been met. So the upper bound holds as many time-outs
+    as there may well have been in so many steps (F. Garwood, Fiducial limits for the Poisson distribution, Biometrika
+    28, 1936; without any it is the rule of three), each of the shortest time.
 
     Args:
         repetitions: at least one; each has steps and a positive time.
@@ -74,7 +88,27 @@ def pooled(repetitions: Sequence[Timed]) -> Estimate:
     squares = math.fsum((each.total_ms - mean_ms * each.steps) ** 2 for each in repetitions)
     error_ms = math.sqrt(count / (count - 1) * squares) / steps
     factor = math.exp(_student(count - 1) * error_ms / mean_ms)
-    return Estimate(mean_ms, mean_ms / factor, mean_ms * factor)
+    unmet_ms = _unmet_timeouts(repetitions) * RTO_MIN_MS / steps
+    return Estimate(mean_ms, mean_ms / factor, max(mean_ms * factor, mean_ms + unmet_ms))
+
+
+def count_timeouts(step_times_ms: Sequence[float]) -> int:
+    """Count the steps that waited for a retransmission time-out: that took far longer than the fastest one.
+
+    Args:
+        step_times_ms: of a repetition, as without time dilation; at least one.
+
+    Returns:
+        How many; 0 if the fastest waited, too.
+    """
+    least_ms = min(step_times_ms) + _SEEN_OF_A_TIMEOUT * RTO_MIN_MS
+    return sum(time_ms > least_ms for time_ms in step_times_ms)
+
+
+def _unmet_timeouts(repetitions: Sequence[Timed]) -> float:
+    """How many more time-outs there may well have been in all steps than there were; 0 if the link loses nothing."""
+    counts = [each.timeouts for each in repetitions if each.timeouts is not None]
+    return _most_events(sum(counts)) - sum(counts) if counts else 0.0
 
 
 def median_interval(values: Sequence[float]) -> Estimate:
@@ -125,6 +159,14 @@ def _student(freedom: int) -> float:
     from scipy.special import stdtrit  # where a figure or a sweep needs an interval; it takes half a second
 
     return float(stdtrit(freedom, (1 + _NOMINAL_LEVEL) / 2))
+
+
+@lru_cache(maxsize=64)
+def _most_events(count: int) -> float:
+    """The upper bound of the mean number of events (Poisson) of which `count` were met; of an interval of 95 %."""
+    from scipy.special import gammaincinv
+
+    return float(gammaincinv(count + 1, 0.975))
 
 
 @lru_cache(maxsize=64)

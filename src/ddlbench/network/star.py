@@ -18,12 +18,10 @@ from ddlbench.network.shaping import Backend, choose_backend
 from ddlbench.network.sites import SharedCards, Sites, site_of
 from ddlbench.network.sizes import LONGEST_SEGMENTS
 from ddlbench.network.wiring import Wiring, route
+from ddlbench.protocol.tcp import RTO_MIN_MS
 from ddlbench.system.namespaces import entered
 
 _RTO_MIN = 13  # its number among the metrics of a route (linux/rtnetlink.h)
-RTO_MIN_MS = (
-    200  # the kernel's default of TCP's shortest retransmission time-out; time dilation stretches it too
-)
 
 
 class Star:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.prediction.cell import Cell
 from ddlbench.prediction.workload import workload
+from ddlbench.protocol.tcp import RTO_MIN_MS
 
 SEGMENT_BYTES = 1448  # of data in a TCP segment on Ethernet
-TIMEOUT_MS = 200.0  # Linux' least retransmission time-out
 UNLIMITED_MBIT = (
     10_000.0  # stands for the rate of links without a limit; the coefficient of these is their own
 )
@@ -137,5 +137,5 @@ def _remote(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
         yield "messages", cell.system, kind, latency_ms * cell.batch_size * (cell.workers - 1) / cell.workers
     # Mathis 1997: the rate falls with the root of the loss. Padhye 1998: time-outs, and the same packet lost again.
     yield "slowed", kind, "", packets * lost**0.5 * (2 * latency_ms + wire_ms / max(packets, 1.0))
-    yield "timeouts", kind, "", packets * lost**1.5 * TIMEOUT_MS
-    yield "again", kind, "", packets * lost**2 * TIMEOUT_MS
+    yield "timeouts", kind, "", packets * lost**1.5 * RTO_MIN_MS
+    yield "again", kind, "", packets * lost**2 * RTO_MIN_MS

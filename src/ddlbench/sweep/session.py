@@ -198,7 +198,7 @@ class Session:
             group.train(warmup_steps)
         whole = steps_of_training(pending.point, self.job.datasets[pending.point.dataset_key].train_images)
         if whole is None and pending.steps is None:
-            pending.steps, pilot_steps = planned_steps(group, measure, pending.point.replay, pending.dilation)
+            pending.steps, pilot_steps = planned_steps(group, measure, pending.point, pending.dilation)
             warmup_steps += pilot_steps
         steps = whole or pending.steps or 1
         if self.telemetry:

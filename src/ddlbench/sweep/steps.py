@@ -4,15 +4,19 @@ from collections.abc import Iterable
 from math import ceil
 from time import monotonic
 
-from ddlbench.devices.device import Replay
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.messages import Trained
+from ddlbench.sweep.link_monitor import link_of
 
 _PARTS = 4  # of a repetition: after each of them it can be cut
-_OVERRUN = 20  # a repetition is cut when it has taken so many times its budget
+_OVERRUN = 20  # a repetition is cut when it has taken so many times its budget,
+_SLOW_STEP_S = (
+    1.0  # and so long for each step: several time-outs, which are no stall on a link that loses packets
+)
 _PILOT_STEPS = 3
+FEWEST_OF_LOSSY = 16  # steps: with fewer, repetitions on a link that loses packets seldom meet a time-out
 _PILOT_SHARE = 0.5  # of a repetition's budget: what more pilot steps may take
 
 
@@ -41,29 +45,36 @@ def steps_of_training(point: Point, train_images: int) -> int | None:
     return point.epochs * (point.steps_per_epoch or ceil(train_images / point.batch_size)) or None
 
 
-def planned_steps(
-    group: WorkerGroup, measure: Measure, replay: Replay | None = None, dilation: float = 1.0
-) -> tuple[int, int]:
+def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: float) -> tuple[int, int]:
     """Plan how many steps each repetition of a point has, by steps that do not count, or by a time that is known.
 
-    The fastest of them decides: one that waits for a lost packet says little about the others.
+    The fastest of them decides: one that waits for a lost packet says little about the others. On a link that loses
+    packets all of them may have waited, so there are some steps in any case, which may take longer than the budget.
+    Where compute is replayed no step is tried: its time is known.
 
     Args:
         group: has the point prepared.
         measure: the budget of a repetition, and the bounds of its steps.
-        replay: what a step takes at least, where compute is replayed; then no step is tried.
+        point: that is prepared.
         dilation: of time.
 
     Returns:
         The steps of a repetition, and the steps that were trained to find it.
     """
-    if replay:
-        return _bounded(int(measure.step_budget_s * 1000 / (replay.step_ms * dilation)), measure), 0
+    link = link_of(point)
+    fewest = max(measure.min_steps, FEWEST_OF_LOSSY if link and link.is_lossy else 1)
+
+    def fitting(step_ms: float) -> int:
+        """How many steps fit into the budget, between the fewest and the most."""
+        return min(measure.max_steps, max(fewest, int(measure.step_budget_s * 1000 / step_ms)))
+
+    if point.replay:
+        return fitting(point.replay.step_ms * dilation), 0
     fastest_ms = _fastest_ms(group.train(1))
     more = min(_PILOT_STEPS, int(_PILOT_SHARE * measure.step_budget_s * 1000 / fastest_ms))
     if more:
         fastest_ms = min(fastest_ms, _fastest_ms(group.train(more)))
-    return _bounded(int(measure.step_budget_s * 1000 / fastest_ms), measure), 1 + more
+    return fitting(fastest_ms), 1 + more
 
 
 def train(group: WorkerGroup, steps: int, *, budget_s: float | None = None) -> list[list[Trained]]:
@@ -81,7 +92,7 @@ def train(group: WorkerGroup, steps: int, *, budget_s: float | None = None) -> l
     if budget_s is None:
         return [group.train(steps, from_fresh=True)]
     parts: list[list[Trained]] = []
-    last_start_s = monotonic() + _OVERRUN * budget_s
+    last_start_s = monotonic() + max(_OVERRUN * budget_s, _SLOW_STEP_S * steps)
     for begin in range(0, steps, size := ceil(steps / _PARTS)):
         if parts and monotonic() > last_start_s:
             break
@@ -100,11 +111,6 @@ def joined_times_ms(parts: Iterable[Iterable[Trained]]) -> list[list[float]]:
     """
     of_parts = (step_times_ms(part) for part in parts)
     return [[time for times in of_worker for time in times] for of_worker in zip(*of_parts, strict=True)]
-
-
-def _bounded(steps: int, measure: Measure) -> int:
-    """A number of steps between the fewest and the most."""
-    return max(measure.min_steps, min(measure.max_steps, steps))
 
 
 def _fastest_ms(reports: Iterable[Trained]) -> float:
