@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.common import ROOT, options, row, save
-from ddlbench.measurements.statistics import Timed, count_timeouts, median_interval, needs_repetition, pooled
+from ddlbench.measurements.statistics import Timed, median_interval, needs_repetition, pooled
 from ddlbench.plan import Plan, Point, load
 from ddlbench.protocol.measure import StopRule
 from ddlbench.protocol.tcp import RTO_MIN_MS
@@ -96,9 +96,16 @@ def cases(random: Generator) -> Iterator[Case]:
         timeouts, base_ms = (_log_uniform(random, *bounds) for bounds in ((0.005, 2), (3, 200)))
         again = random.uniform(0.02, 0.2)
         steps = int(_log_uniform(random, FEWEST_OF_LOSSY, 51))
-        mean_ms = base_ms + timeouts * RTO_MIN_MS * (1 - again) / (1 - 2 * again)
+        wait_ms = timeouts * RTO_MIN_MS * (1 - again) / (1 - 2 * again)
+        alone = _timeouts(base_ms, timeouts, again, steps)
+        yield Case("retransmission time-outs", alone, base_ms + wait_ms, steps, is_lossy=True)
+        more = random.uniform(0, 0.5)
         yield Case(
-            "retransmission time-outs", _timeouts(base_ms, timeouts, again, steps), mean_ms, steps, True
+            "time-outs that are followed by others",
+            _followed(base_ms, timeouts, more, steps),
+            base_ms + timeouts * RTO_MIN_MS / (1 - more),
+            steps,
+            is_lossy=True,
         )
 
 
@@ -148,14 +155,28 @@ def _timeouts(
     return draw
 
 
+def _followed(
+    base_ms: float, rate: float, more: float, steps: int
+) -> Callable[[Generator], NDArray[numpy.float64]]:
+    """Each time-out lets so many more be expected in the next step: its connection has become slow."""
+
+    def draw(random: Generator) -> NDArray[numpy.float64]:
+        counts, last = numpy.empty(steps), rate / (1 - more)
+        for i in range(steps):
+            last = counts[i] = random.poisson(rate + more * last)
+        return base_ms + RTO_MIN_MS * counts
+
+    return draw
+
+
 def _holds(case: Case, plan: Plan, random: Generator) -> bool:
     """Whether the interval that the stop rule ends with holds the true mean."""
     measure, point = plan.settings.measure, _point(plan, case.is_lossy)
     repetitions: list[Timed] = []
     while stop_rule.needs_repetition(point, repetitions, measure):
         times = case.draw(random)
-        timeouts = count_timeouts(times.tolist()) if case.is_lossy else None
-        repetitions.append(Timed(float(times.sum()), len(times), timeouts))
+        of_steps = tuple(times.tolist()) if case.is_lossy else ()
+        repetitions.append(Timed(float(times.sum()), len(times), of_steps))
     _, low, high = pooled(repetitions)
     return low is not None and high is not None and low <= float(case.mean_ms) <= high
 

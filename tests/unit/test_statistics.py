@@ -13,7 +13,6 @@ from ddlbench.measurements.metrics import bounds_of
 from ddlbench.measurements.statistics import (
     FEWEST,
     Timed,
-    count_timeouts,
     median_interval,
     needs_repetition,
     pooled,
@@ -77,7 +76,7 @@ def test_a_stalled_repetition_of_one_step_does_not_weigh_as_much_as_one_of_twent
 
 
 def test_where_packets_are_lost_the_upper_bound_holds_the_time_outs_that_were_not_met():
-    lucky = [Timed(160.0, 16, 0)] * 4
+    lucky = [Timed(160.0, 16, (10.0,) * 16)] * 4
     most = (
         scipy.stats.chi2.ppf(0.975, 2) / 2
     )  # of the mean number, where none was met: almost the rule of three
@@ -85,15 +84,24 @@ def test_where_packets_are_lost_the_upper_bound_holds_the_time_outs_that_were_no
     assert pooled([Timed(160.0, 16)] * 4) == (10.0, 10.0, 10.0)
 
 
-def test_time_outs_that_were_met_widen_an_interval_that_holds_them_no_more():
-    met = [Timed(160.0 + 200 * count, 16, count) for count in (8, 14, 9, 12)]
-    bare = [Timed(each.total_ms, each.steps) for each in met]
-    assert pooled(met) == pooled(bare)
+def of_steps(*step_times_ms):
+    return [Timed(math.fsum(times), len(times), tuple(times)) for times in step_times_ms]
 
 
-def test_a_step_that_is_far_longer_than_the_fastest_has_waited_for_a_time_out():
-    assert count_timeouts([5.0, 9.0, 212.0, 5.0, 420.0]) == 2
-    assert count_timeouts([900.0, 950.0]) == 0
+def test_where_packets_are_lost_blocks_of_steps_give_the_interval_unless_repetitions_differ():
+    random = numpy.random.default_rng(4)
+    alike = [random.permutation(10 + 200 * (numpy.arange(16) % 3 == 0)) for _ in range(4)]
+    means = [block.mean() for times in alike for block in numpy.split(times, 2)]
+    error = scipy.stats.sem(means) / numpy.mean(means)
+    peer = scipy.stats.t.interval(0.97, 7, math.log(numpy.mean(means)), error)
+    assert pooled(of_steps(*alike)).low == pytest.approx(math.exp(peer[0]), rel=1e-9)
+    unlike = of_steps(*(factor * times for factor, times in zip((1, 3, 1, 3), alike, strict=True)))
+    assert pooled(unlike).low == pooled([Timed(each.total_ms, each.steps) for each in unlike]).low
+
+
+def test_repetitions_of_less_than_two_blocks_are_not_divided():
+    short = of_steps([10.0, 300.0], [10.0, 250.0], [12.0, 220.0], [11.0, 280.0])
+    assert pooled(short).low == pooled([Timed(each.total_ms, each.steps) for each in short]).low
 
 
 @given(TIMES)
@@ -116,7 +124,7 @@ def test_the_interval_of_a_median_is_between_the_ranks_that_the_binomial_distrib
 def test_what_is_called_95_percent_holds_the_truth_at_least_93_times_of_100():
     held = coverage(load(REPOSITORY / "config/config.yaml", REPOSITORY), trials=150, seed=1)
     percent = {kind: 100 * sum(of_cases) / len(of_cases) for kind, of_cases in held.items()}
-    assert len(percent) == 6
+    assert len(percent) == 7
     assert not {kind: found for kind, found in percent.items() if found < AT_LEAST_PERCENT}
 
 

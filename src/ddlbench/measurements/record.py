@@ -9,7 +9,7 @@ from typing import Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_json
-from ddlbench.measurements.statistics import Timed, count_timeouts
+from ddlbench.measurements.statistics import Timed
 
 SCHEMA = 1
 _MOST_OF_A_TIMEOUT = (
@@ -216,15 +216,16 @@ def timed(record: Mapping[str, Any]) -> Timed | None:
         Steps and milliseconds; None for a record without steps.
     """
     time_ms, count = step_time_ms(record), steps(record)
-    return None if time_ms is None else Timed(time_ms * count, count, _timeouts(record))
+    return None if time_ms is None else Timed(time_ms * count, count, _of_steps(record, time_ms))
 
 
-def _timeouts(record: Mapping[str, Any]) -> int | None:
-    """Count the steps in which a worker waited for a time-out; None if the record's link loses nothing."""
+def _of_steps(record: Mapping[str, Any], mean_ms: float) -> tuple[float, ...]:
+    """The times of the slowest worker's steps, scaled to a mean, where the link loses packets; elsewhere none."""
     if not (record.get("link") or {}).get("is_lossy"):
-        return None
-    dilation = float(record["dilation"])
-    return max(count_timeouts([each / dilation for each in times]) for times in record["step_times_ms"])
+        return ()
+    slowest = max(record["step_times_ms"], key=math.fsum)
+    factor = mean_ms * len(slowest) / math.fsum(slowest)
+    return tuple(factor * time_ms for time_ms in slowest)
 
 
 def steps(record: Mapping[str, Any]) -> int:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from ddlbench.protocol.measure import StopRule
@@ -19,6 +20,8 @@ FEWEST = 4
 FEWEST_OF_A_MEDIAN = 5
 
 _SEEN_OF_A_TIMEOUT = 0.5  # the rest of it may overlap with computing
+_BLOCK_STEPS = 8
+_DIFFER_BELOW = 0.25  # level of the F test: so high that it seldom misses a difference (T. A. Bancroft, 1944)
 
 # Of Student's t. It is above 95 %, because the stop rule ends sampling when an interval is narrow by chance.
 _NOMINAL_LEVEL = 0.97
@@ -47,12 +50,12 @@ class Timed:
     Attributes:
         total_ms: of all steps.
         steps: how many.
-        timeouts: in how many of them TCP waited for a retransmission time-out; None: the link loses nothing.
+        step_times_ms: of each, where the link loses packets; elsewhere empty.
     """
 
     total_ms: float
     steps: int
-    timeouts: int | None = None
+    step_times_ms: tuple[float, ...] = ()
 
 
 def pooled(repetitions: Sequence[Timed]) -> Estimate:
@@ -62,9 +65,11 @@ def pooled(repetitions: Sequence[Timed]) -> Estimate:
     Techniques, 3rd edition, section 6.4). So it holds what differs between repetitions, steps may depend on each other
     within one, and no bound is negative.
 
-    On a link that loses packets a time-out may be too rare to have been met. So the upper bound holds as many time-outs
-    as there may well have been in so many steps (F. Garwood, Fiducial limits for the Poisson distribution, Biometrika
-    28, 1936; without any it is the rule of three), each of the shortest time.
+    On a link that loses packets, steps differ by the time-outs that they wait for, much more than repetitions do. There
+    it is Student's t over blocks of steps (batch means), unless an F test finds that repetitions differ. A time-out may
+    also be too rare to have been met. So the upper bound holds as many as there may well have been in so many steps
+    (F. Garwood, Fiducial limits for the Poisson distribution, Biometrika 28, 1936; without any it is the rule of
+    three), each of the shortest time.
 
     Args:
         repetitions: at least one; each has steps and a positive time.
@@ -85,30 +90,68 @@ def pooled(repetitions: Sequence[Timed]) -> Estimate:
     if count < FEWEST:
         means = [each.total_ms / each.steps for each in repetitions]
         return Estimate(mean_ms, min(means), max(means))
-    squares = math.fsum((each.total_ms - mean_ms * each.steps) ** 2 for each in repetitions)
-    error_ms = math.sqrt(count / (count - 1) * squares) / steps
-    factor = math.exp(_student(count - 1) * error_ms / mean_ms)
-    unmet_ms = _unmet_timeouts(repetitions) * RTO_MIN_MS / steps
+    lossy = [each.step_times_ms for each in repetitions if each.step_times_ms]
+    parts = repetitions
+    if lossy and not _differ(blocks := [_blocks(each) for each in lossy], mean_ms):
+        parts = [block for of_repetition in blocks for block in of_repetition]
+    squares = math.fsum(_excess_ms(part, mean_ms) ** 2 for part in parts)
+    error_ms = math.sqrt(len(parts) / (len(parts) - 1) * squares) / steps
+    factor = math.exp(_student(len(parts) - 1) * error_ms / mean_ms)
+    unmet_ms = _unmet_timeouts(lossy) * RTO_MIN_MS / steps
     return Estimate(mean_ms, mean_ms / factor, max(mean_ms * factor, mean_ms + unmet_ms))
 
 
-def count_timeouts(step_times_ms: Sequence[float]) -> int:
-    """Count the steps that waited for a retransmission time-out: that took far longer than the fastest one.
+def expected_narrowing(count: int, later: int) -> float:
+    """How much narrower the interval of a time is expected to be after more repetitions.
 
     Args:
-        step_times_ms: of a repetition, as without time dilation; at least one.
+        count: of repetitions, at least two.
+        later: of repetitions then.
 
     Returns:
-        How many; 0 if the fastest waited, too.
+        The later width by the one now.
     """
+    return _student(later - 1) / _student(count - 1) * math.sqrt(count / later)
+
+
+def _blocks(step_times_ms: Sequence[float]) -> list[Timed]:
+    """A repetition in blocks of about as many steps: time-outs in neighbouring steps may have the same cause."""
+    count = max(1, len(step_times_ms) // _BLOCK_STEPS)
+    ends = [len(step_times_ms) * number // count for number in range(count + 1)]
+    parts = [step_times_ms[begin:end] for begin, end in pairwise(ends)]
+    return [Timed(math.fsum(part), len(part)) for part in parts]
+
+
+def _differ(blocks: Sequence[Sequence[Timed]], mean_ms: float) -> bool:
+    """Whether repetitions differ by more than their blocks explain (F test), or have too few blocks to tell."""
+    between_freedom, within_freedom = len(blocks) - 1, sum(map(len, blocks)) - len(blocks)
+    if within_freedom < between_freedom:
+        return True
+    from scipy.special import fdtrc
+
+    excess_ms = [[_excess_ms(block, mean_ms) for block in of_repetition] for of_repetition in blocks]
+    between = math.fsum(math.fsum(each) ** 2 / len(each) for each in excess_ms)
+    within = math.fsum(value**2 for each in excess_ms for value in each) - between
+    if within <= 0:
+        return between > 0
+    ratio = between / between_freedom / (within / within_freedom)
+    return float(fdtrc(between_freedom, within_freedom, ratio)) < _DIFFER_BELOW
+
+
+def _excess_ms(part: Timed, mean_ms: float) -> float:
+    return part.total_ms - mean_ms * part.steps
+
+
+def _unmet_timeouts(lossy: Sequence[Sequence[float]]) -> float:
+    """How many more time-outs there may well have been in all steps than there were; 0 if the link loses nothing."""
+    count = sum(map(_timeouts, lossy))
+    return _most_events(count) - count if lossy else 0.0
+
+
+def _timeouts(step_times_ms: Sequence[float]) -> int:
+    """The steps that waited for a time-out: that took far longer than the fastest. 0 if that one waited, too."""
     least_ms = min(step_times_ms) + _SEEN_OF_A_TIMEOUT * RTO_MIN_MS
     return sum(time_ms > least_ms for time_ms in step_times_ms)
-
-
-def _unmet_timeouts(repetitions: Sequence[Timed]) -> float:
-    """How many more time-outs there may well have been in all steps than there were; 0 if the link loses nothing."""
-    counts = [each.timeouts for each in repetitions if each.timeouts is not None]
-    return _most_events(sum(counts)) - sum(counts) if counts else 0.0
 
 
 def median_interval(values: Sequence[float]) -> Estimate:

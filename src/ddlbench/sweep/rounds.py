@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.measurements.record import Record, timed
-from ddlbench.measurements.statistics import Timed
+from ddlbench.measurements.statistics import Timed, expected_narrowing
 from ddlbench.network.link import Link
 from ddlbench.network.sites import SharedCards, Sites
 from ddlbench.plan import Point
@@ -185,10 +185,11 @@ def _next_round(pending: list[PendingPoint], measure: Measure, left_s: float) ->
 def _turn(pending: PendingPoint, measure: Measure) -> tuple[bool, float]:
     """When a point gets more repetitions: the widest interval first, but those that are out of reach after all others.
 
-    An interval gets narrower with the square root of the repetitions; it is out of reach if not enough are allowed.
+    It is out of reach if even as many repetitions as are allowed are not expected to make it narrow enough.
     """
     width = doubt(pending.point, pending.timed, measure)
-    return len(pending.timed) * width**2 > measure.max_repetitions, -width
+    narrowing = expected_narrowing(len(pending.timed), measure.max_repetitions)
+    return width * narrowing > 1, -width
 
 
 def _in_order(
