@@ -62,7 +62,7 @@ def test_a_point_whose_interval_is_narrow_has_the_fewest_repetitions(monkeypatch
     assert session.order.count("wild") == 12
 
 
-def test_time_goes_to_the_widest_interval_first_and_ends(monkeypatch):
+def test_of_what_is_out_of_reach_the_widest_interval_comes_first_and_the_time_ends(monkeypatch):
     session, points = measured(monkeypatch, {"wild": 60.0, "wilder": 90.0}, point_budget_s=2)
     extra = [words for words in session.order if words != "relaunch"][10:]
     assert sorted(extra[:2]) == ["wild", "wilder"]
@@ -75,6 +75,15 @@ def test_what_repetitions_can_make_narrow_enough_comes_before_what_they_cannot(m
     extra = [words for words in session.order if words != "relaunch"][10:]
     assert extra[:3].count("mild") == 2
     assert [each.settled for each in points] == [False, True]
+
+
+def test_of_two_wide_intervals_the_one_that_is_sooner_narrow_enough_comes_first():
+    slow, quick = pending("slow"), pending("quick")
+    slow.timed, quick.timed = ([Timed(time_ms, 1) for time_ms in (80.0, 120.0) * 3] for _ in "ab")
+    slow.took_s, quick.took_s = 5.0, 1.0
+    quick.timed[0] = Timed(75.0, 1)  # its interval is a little wider
+    assert rounds._next_round([slow, quick], MEASURE, 10.0) == [quick, slow]
+    assert rounds._next_round([slow, quick], MEASURE, 5.5) == [quick]
 
 
 def test_a_repetition_that_takes_too_long_keeps_no_shorter_one_back(monkeypatch):

@@ -29,7 +29,7 @@ class Measure(StopRule):
         step_budget_s: the wall time that a repetition's steps are planned for, between min_steps and max_steps.
         lossy_interval_percent: `interval_percent` of points on links that lose packets.
         point_budget_s: the wall time for repetitions beyond the fewest, for each point of a worker group; those whose
-            interval is widest get it.
+            intervals they make narrow enough the soonest get it first.
         relaunch: each round of repetitions has a new worker group.
         trainings: the repetitions of a point that is trained to an accuracy.
         replayed: the repetitions of a point whose compute is replayed by waiting; they hardly differ.

@@ -114,7 +114,7 @@ def measure_in_rounds(
     progress: Progress,
     carried_s: float = 0.0,
 ) -> float:
-    """Measure the points in rounds: the fewest repetitions of all, then more where the interval is widest.
+    """Measure the points in rounds: the fewest repetitions of all, then more where an interval is too wide.
 
     A round takes the runtimes in random order, with a new group for each, then the factors of time dilation, then the
     links, and on each link its points. The order is random so that a slow drift of the machine favours no point. What
@@ -170,7 +170,7 @@ def measure_in_rounds(
 
 
 def _next_round(pending: list[PendingPoint], measure: Measure, left_s: float) -> list[PendingPoint]:
-    """The points of the next round: those that lack repetitions; else the widest intervals that there is time for."""
+    """The points of the next round: those that lack repetitions; else those with wide intervals, if there is time."""
     needed = [each for each in pending if not each.settled]
     if lacking := [each for each in needed if len(each.timed) < fewest(each.point, measure)]:
         return lacking
@@ -183,13 +183,15 @@ def _next_round(pending: list[PendingPoint], measure: Measure, left_s: float) ->
 
 
 def _turn(pending: PendingPoint, measure: Measure) -> tuple[bool, float]:
-    """When a point gets more repetitions: the widest interval first, but those that are out of reach after all others.
+    """When a point gets more repetitions: first those whose intervals are soonest narrow enough, so that most will be.
 
-    It is out of reach if even as many repetitions as are allowed are not expected to make it narrow enough.
+    Last come those that even as many repetitions as are allowed are not expected to make narrow enough; of these the
+    widest first.
     """
-    width = doubt(pending.point, pending.timed, measure)
-    narrowing = expected_narrowing(len(pending.timed), measure.max_repetitions)
-    return width * narrowing > 1, -width
+    width, count = doubt(pending.point, pending.timed, measure), len(pending.timed)
+    if width * expected_narrowing(count, measure.max_repetitions) > 1:
+        return True, -width
+    return False, count * (width**2 - 1) * pending.took_s
 
 
 def _in_order(
