@@ -16,6 +16,7 @@ from benchmarks.common import ROOT, say
 from benchmarks.torture import at_once, audit, busy_machine, cluster_faults, configurations, kills, store
 from benchmarks.torture.places import PLACES
 from benchmarks.torture.tally import Tally, saved, table
+from tests.support.pipeline import ENVIRONMENT
 
 SEED = 15
 
@@ -41,6 +42,9 @@ PARTS: Mapping[str, Part] = {
 }
 
 
+WITHOUT_ENVIRONMENT = ("tests", "bandit", "pip-audit")
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.torture", description=__doc__.split("\n")[0])
     parser.add_argument("parts", metavar="PART", nargs="*", help=f"default: all of {', '.join(PARTS)}")
@@ -51,6 +55,11 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in given.parts if name not in PARTS]:
         parser.error(f"{', '.join(unknown)}: not among {', '.join(PARTS)}")
     os.chdir(ROOT)
+    measuring = [name for name in given.parts or PARTS if name not in WITHOUT_ENVIRONMENT]
+    if measuring and not ENVIRONMENT.is_file():
+        parser.error(
+            f"{', '.join(measuring)}: need PyTorch; to install it:  snakemake --cores all {ENVIRONMENT}"
+        )
     signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # a shell's background jobs, and their children, ignore it

@@ -20,7 +20,7 @@ FEWEST = 4
 FEWEST_OF_A_MEDIAN = 5
 
 _SEEN_OF_A_TIMEOUT = 0.5  # the rest of it may overlap with computing
-_BLOCK_STEPS = 8
+_BLOCK_STEPS = 6
 _DIFFER_BELOW = 0.25  # level of the F test: so high that it seldom misses a difference (T. A. Bancroft, 1944)
 
 # Of Student's t. It is above 95 %, because the stop rule ends sampling when an interval is narrow by chance.
