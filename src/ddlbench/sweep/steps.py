@@ -16,7 +16,7 @@ _SLOW_STEP_S = (
     1.0  # and so long for each step: several time-outs, which are no stall on a link that loses packets
 )
 _PILOT_STEPS = 3
-FEWEST_OF_LOSSY = 12  # steps: with fewer, repetitions on a link that loses packets seldom meet a time-out
+FEWEST_OF_LOSSY = 8  # steps: with fewer, repetitions on a link that loses packets seldom meet a time-out
 _PILOT_SHARE = 0.5  # of a repetition's budget: what more pilot steps may take
 
 
