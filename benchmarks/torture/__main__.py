@@ -23,11 +23,15 @@ SEED = 15
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the torture: what runs it, how often it tries in full and in the short form (0: it is not in it)."""
+    """A part of the torture: what runs it, how often it tries in full and in the short form (0: it is not in it).
+
+    What measures needs PyTorch's environment.
+    """
 
     run: Callable[[int, int, Callable[[Tally], None]], Tally]
     tries: int
     short: int
+    measures: bool = True
 
 
 PARTS: Mapping[str, Part] = {
@@ -36,13 +40,10 @@ PARTS: Mapping[str, Part] = {
     "configurations": Part(configurations.mutations, 500, 50),
     "cluster": Part(cluster_faults.faults, 30, 2),
     "at-once": Part(at_once.asked_for, 7, 7),
-    "tests": Part(busy_machine.tests, 10, 0),
-    "bandit": Part(audit.bandit, 1, 1),
-    "pip-audit": Part(audit.pip_audit, 1, 1),
+    "tests": Part(busy_machine.tests, 10, 0, measures=False),
+    "bandit": Part(audit.bandit, 1, 1, measures=False),
+    "pip-audit": Part(audit.pip_audit, 1, 1, measures=False),
 }
-
-
-WITHOUT_ENVIRONMENT = ("tests", "bandit", "pip-audit")
 
 
 def main(arguments: list[str]) -> int:
@@ -55,7 +56,7 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in given.parts if name not in PARTS]:
         parser.error(f"{', '.join(unknown)}: not among {', '.join(PARTS)}")
     os.chdir(ROOT)
-    measuring = [name for name in given.parts or PARTS if name not in WITHOUT_ENVIRONMENT]
+    measuring = [name for name in given.parts or PARTS if PARTS[name].measures]
     if measuring and not ENVIRONMENT.is_file():
         parser.error(
             f"{', '.join(measuring)}: need PyTorch; to install it:  snakemake --cores all {ENVIRONMENT}"

@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.coverage import AT_LEAST_PERCENT, coverage
 from ddlbench.measurements.metrics import bounds_of
-from ddlbench.measurements.statistics import (
-    FEWEST,
-    Timed,
-    median_interval,
-    needs_repetition,
-    pooled,
-)
+from ddlbench.measurements.statistics import FEWEST, Timed, median_interval, needs_repetition, pooled
 from ddlbench.plan import load
 from ddlbench.protocol.measure import StopRule
 from tests.support.repository import REPOSITORY
@@ -77,9 +71,7 @@ def test_a_stalled_repetition_of_one_step_does_not_weigh_as_much_as_one_of_twent
 
 def test_where_packets_are_lost_the_upper_bound_holds_the_time_outs_that_were_not_met():
     lucky = [Timed(160.0, 16, (10.0,) * 16)] * 4
-    most = (
-        scipy.stats.chi2.ppf(0.975, 2) / 2
-    )  # of the mean number, where none was met: almost the rule of three
+    most = scipy.stats.chi2.ppf(0.975, 2) / 2  # of the mean number: almost the rule of three
     assert pooled(lucky) == (10.0, 10.0, pytest.approx(10 + most * 200 / 64))
     assert pooled([Timed(160.0, 16)] * 4) == (10.0, 10.0, 10.0)
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from math import isinf
 from time import monotonic
 from typing import Protocol, TypeVar
 
@@ -188,10 +189,10 @@ def _turn(pending: PendingPoint, measure: Measure) -> tuple[bool, float]:
     Last come those that even as many repetitions as are allowed are not expected to make narrow enough; of these the
     widest first.
     """
-    width, count = doubt(pending.point, pending.timed, measure), len(pending.timed)
-    if width * expected_narrowing(count, measure.max_repetitions) > 1:
+    width, measured = doubt(pending.point, pending.timed, measure), len(pending.timed)
+    if isinf(width) or width * expected_narrowing(measured, measure.max_repetitions) > 1:
         return True, -width
-    return False, count * (width**2 - 1) * pending.took_s
+    return False, measured * (width**2 - 1) * pending.took_s
 
 
 def _in_order(

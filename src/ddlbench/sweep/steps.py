@@ -12,11 +12,9 @@ from ddlbench.sweep.link_monitor import link_of
 
 _PARTS = 4  # of a repetition: after each of them it can be cut
 _OVERRUN = 20  # a repetition is cut when it has taken so many times its budget,
-_SLOW_STEP_S = (
-    1.0  # and so long for each step: several time-outs, which are no stall on a link that loses packets
-)
-_PILOT_STEPS = 3
+_SLOW_STEP_S = 1.0  # and so long for each step: a lossy link may make it wait for several time-outs
 FEWEST_OF_LOSSY = 8  # steps: with fewer, repetitions on a link that loses packets seldom meet a time-out
+_PILOT_STEPS = 3
 _PILOT_SHARE = 0.5  # of a repetition's budget: what more pilot steps may take
 
 
