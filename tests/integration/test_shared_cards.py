@@ -10,7 +10,10 @@ from ddlbench.workers.common.memory import parameter_bytes
 from tests.integration.test_replay import MODEL, SMALL, step
 from tests.support.sandboxes import run_inside
 
-WIRE = 1.1  # for a byte of data: a header is 4.6 % of a full frame, and there are acknowledgements
+LEAST, MOST = (
+    0.99,
+    1.05,
+)  # for a byte of gradients: the last may be on their way, and hosts also agree on when to begin
 
 
 @pytest.fixture
@@ -43,9 +46,9 @@ def test_an_all_reduce_of_two_levels_moves_the_model_once_through_each_card(
     model = parameter_bytes(MODEL, SMALL)
     found = through(strategy)
     for sent in found["cards"]:
-        assert of_card * model < sent < WIRE * of_card * model
+        assert LEAST * of_card * model < sent < MOST * of_card * model
     for sent in found["inside"]:
-        assert of_worker * model < sent < WIRE * of_worker * model
+        assert LEAST * of_worker * model < sent < MOST * of_worker * model
 
 
 def test_training_by_two_levels_gives_all_ranks_the_parameters_that_a_ring_gives(tmp_path, torch_environment):

@@ -14,7 +14,7 @@ import psutil
 from ddlbench.environments.materials import BARE
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
-from ddlbench.hosts.group_on_hosts import launched
+from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.roles import members, worker_of
@@ -32,7 +32,7 @@ from ddlbench.protocol.messages import (
 )
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.gpu_shares import share_out
-from inside.star import carried, payloads
+from inside.star import data_sent
 
 DIGITS = [28, 28, 1]
 POINT = {"dataset": "digits", "image_shape": DIGITS, "learning_rate": 0.05, "momentum": 0.9}
@@ -164,19 +164,18 @@ def bytes_of_a_step(
         star.shape(Link(1000))
         group.connect([ModelShape(*_point(point).key)])
         group.prepare(_point(point), point["seed"])
-        found = []
-        for trained in (3, 3 + steps):  # the difference is of steps alone, not of what surrounds them
-            before = payloads(star)
-            group.train(trained, from_fresh=True)
-            found.append([after - each for each, after in zip(before, payloads(star), strict=True)])
-    of_steps = [(more - less) / steps for less, more in zip(*found, strict=True)]
-    return {"sent": of_steps[::2], "received": of_steps[1::2]}
+        moved = _data_of_a_step(on_hosts, steps)
+    hosts = range(workers + servers)
+    return {
+        "sent": [sum(moved[host, other] for other in hosts if other != host) for host in hosts],
+        "received": [sum(moved[other, host] for other in hosts if other != host) for host in hosts],
+    }
 
 
 def bytes_through_cards(
     python: str, strategy: str, point: dict[str, Any], workers: int, workers_per_host: int, framework: str
 ) -> dict[str, list[float]]:
-    """What passes each worker's own link and each host's card in a replayed step, outwards."""
+    """What each worker sends in a replayed step, and what each host's card lets out, in bytes of TCP's data."""
     job = _job(python, framework, strategy, workers, replayed=True)
     cards = tuple(rank // workers_per_host for rank in range(workers))
     job = replace(job, workers_per_host=workers_per_host, placement=replace(job.placement, cards=cards))
@@ -186,12 +185,29 @@ def bytes_through_cards(
         group.connect([ModelShape(*_point(point).key)])
         star.shape(SharedCards(card=Link(1000), inside=Link(4000)))
         group.prepare(_point(point), point["seed"])
-        before, _ = star.passed_bytes()
-        group.train(4, from_fresh=True)
-        group.conclude(evaluate=False)
-        after, _ = star.passed_bytes()
-        sent = [(now - then) / 4 for then, now in zip(before, after, strict=True)]
-    return {"inside": sent[:workers], "cards": sent[workers:]}
+        moved = _data_of_a_step(on_hosts, steps=4)
+    return {
+        "inside": [
+            sum(moved[rank, other] for other in range(workers) if other != rank) for rank in range(workers)
+        ],
+        "cards": [
+            sum(sent for (rank, other), sent in moved.items() if cards[rank] == card != cards[other])
+            for card in dict.fromkeys(cards)
+        ],
+    }
+
+
+def _data_of_a_step(on_hosts: GroupOnHosts, steps: int) -> dict[tuple[int, int], float]:
+    """What each host sends each other one in a step, without what surrounds the steps."""
+    group, star = on_hosts.group, on_hosts.hosts.star
+    assert star is not None
+    found = []
+    for trained in (3, 3 + steps):
+        before = data_sent(star)
+        group.train(trained, from_fresh=True)
+        found.append({pair: sent - before[pair] for pair, sent in data_sent(star).items()})
+    fewer, more = found
+    return {pair: (more[pair] - fewer[pair]) / steps for pair in more}
 
 
 def sent_bytes(python: str, collective: str) -> int:
@@ -202,9 +218,9 @@ def sent_bytes(python: str, collective: str) -> int:
         group, star = on_hosts.group, on_hosts.hosts.star
         assert star is not None
         group.command(command, Timed, "connecting", 60)
-        before = carried(star)[0]
+        before = data_sent(star)[0, 1]
         group.command(command, Timed, "timing", 60)
-        return carried(star)[0] - before
+        return data_sent(star)[0, 1] - before
 
 
 def members_in_containers(

@@ -5,17 +5,19 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import permutations
 
-from pyroute2 import IPRoute
+from pyroute2 import DiagSocket, IPRoute
+from pyroute2.netlink.diag import SS_CONN
 from pyroute2.netlink.exceptions import NetlinkError
 
 from ddlbench.network import shaping
 from ddlbench.network.link import Link
 from ddlbench.network.star import Star
 from ddlbench.system.namespaces import entered
-from ddlbench.telemetry.counters import Counters, parse
 
 ADDRESSES = ["10.66.0.1", "10.66.0.2"]
+_TCP_INFO = 1 << (2 - 1)  # the kernel's INET_DIAG_INFO, as a bit of what is asked for
 BACKENDS = {"tbf+netem": shaping.Netem, "tbf+nfqueue": shaping.DelayedVerdicts}
 
 
@@ -91,12 +93,31 @@ def carried(star: Star) -> list[int]:
     return found
 
 
-def payloads(star: Star) -> list[int]:
-    """Bytes of data in the TCP segments that each host has sent and received, in turn: without headers and ACKs."""
-    found: list[int] = []
-    for namespace in star.namespaces:
-        counters = Counters(namespace)
-        counted = parse(counters.read())
-        counters.close()
-        found += [counted.sent_payload_bytes, counted.received_payload_bytes]
+def data_sent(star: Star) -> dict[tuple[int, int], int]:
+    """Bytes that each host's connections have given another host: each byte once, without what frames add to it.
+
+    The kernel counts them by connection, and so neither an ACK nor what a busy machine makes TCP send again is here.
+    """
+    number = {address: host for host, address in enumerate(star.addresses)}
+    found = dict.fromkeys(permutations(number.values(), 2), 0)
+    for host, namespace in enumerate(star.namespaces):
+        for peer, counted in _connections(namespace):
+            other = number.get(peer, host)
+            if other != host:
+                found[host, other] += counted["tcpi_bytes_sent"] - counted["tcpi_bytes_retrans"]
     return found
+
+
+def _connections(namespace: int) -> list[tuple[str, dict[str, int]]]:
+    """The peer of each of a namespace's TCP connections, and what the kernel counts of it.
+
+    A socket of version 6 may have a peer of version 4.
+    """
+    with entered(namespace), DiagSocket() as diagnosis:
+        diagnosis.bind()
+        return [
+            (connection["idiag_dst"].removeprefix("::ffff:"), counted)
+            for family in (socket.AF_INET, socket.AF_INET6)
+            for connection in diagnosis.get_sock_stats(family, SS_CONN, extensions=_TCP_INFO)
+            if (counted := connection.get_attr("INET_DIAG_INFO")) is not None
+        ]
