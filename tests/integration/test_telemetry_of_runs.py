@@ -11,6 +11,7 @@ from tests.support.pipeline import Pipeline
 from tests.support.tiny_study import TINY_STUDY
 
 FIGURE = "tiny2000_fig3"
+SEGMENT_BYTES = 1448
 
 
 def study_with_a_figure_of_telemetry() -> dict:
@@ -32,11 +33,14 @@ def test_a_ring_moves_two_n_minus_one_over_n_of_the_model_in_each_step(drawn):
         workers, model_bytes = record["point"]["workers"], 4 * record["parameter_count"]
         ring_bytes = 2 * (workers - 1) / workers * model_bytes
         assert set(record["telemetry"]["hosts"]) == {"h1", "h2"}
-        for counted in record["telemetry"]["hosts"].values():
+        hosts = record["telemetry"]["hosts"].values()
+        # A busy machine delays acknowledgements, and TCP sends what was not lost again.
+        sent_again = SEGMENT_BYTES * sum(counted["tcp_retransmits_per_step"] for counted in hosts)
+        for counted in hosts:
             for direction in ("sent", "received"):
                 payload = counted[f"{direction}_payload_bytes_per_step"]
-                assert payload == pytest.approx(ring_bytes, rel=0.05)
-                # In frames of at most 1,448 bytes of it, and as many acknowledgements at worst.
+                assert 0.95 * ring_bytes < payload < 1.05 * ring_bytes + sent_again
+                # In frames of at most SEGMENT_BYTES of it, and as many acknowledgements at worst.
                 assert 1.04 * payload < counted[f"{direction}_bytes_per_step"] < 1.1 * payload
 
 

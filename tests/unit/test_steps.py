@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from ddlbench.devices.device import Replay
+from ddlbench.devices.uneven import Jitter, Uneven
 from ddlbench.plan import load
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep import steps as steps_module
@@ -52,3 +54,26 @@ def test_a_repetition_that_stalls_is_cut_and_one_that_waits_for_time_outs_is_not
     monkeypatch.setattr(steps_module, "monotonic", lambda: group.now_s)
     parts = train(group, 16, budget_s=0.2)
     assert [len(part[0].step_times_ms[0]) for part in parts] == [4] * (trained // 4)
+
+
+def replayed(kind="gpu", jitter=None, loss_percent=0.0):
+    replay = Replay(
+        name="a device",
+        device="v100",
+        kind=kind,
+        precision="float32",
+        origin="computed",
+        source="a table",
+        forward_ms=100.0,
+        backward_ms=[100.0],
+        optimizer_ms=100.0,
+    )
+    point = replace(POINT, replay=replay, loss_percent=loss_percent, uneven=Uneven("all alike", (), jitter))
+    return planned_steps(Steps([]), replace(MEASURE, min_steps=3), point, dilation=100.0)
+
+
+def test_one_step_is_enough_where_a_gpus_compute_is_replayed_and_nothing_is_drawn_at_random():
+    assert replayed() == (1, 0)
+    assert replayed(kind="cpu") == (3, 0)
+    assert replayed(jitter=Jitter("lognormal", 0.1, 1)) == (3, 0)
+    assert replayed(loss_percent=1.0) == (FEWEST_OF_LOSSY, 0)

@@ -48,7 +48,7 @@ def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: 
 
     The fastest of them decides: one that waits for a lost packet says little about the others. On a link that loses
     packets all of them may have waited, so there are some steps in any case, which may take longer than the budget.
-    Where compute is replayed no step is tried: its time is known.
+    Where compute is replayed no step is tried: its time is known. If nothing in it is drawn at random, one is enough.
 
     Args:
         group: has the point prepared.
@@ -59,8 +59,7 @@ def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: 
     Returns:
         The steps of a repetition, and the steps that were trained to find it.
     """
-    link = link_of(point)
-    fewest = max(measure.min_steps, FEWEST_OF_LOSSY if link and link.is_lossy else 1)
+    fewest = _fewest(measure, point)
 
     def fitting(step_ms: float) -> int:
         """How many steps fit into the budget, between the fewest and the most."""
@@ -73,6 +72,16 @@ def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: 
     if more:
         fastest_ms = min(fastest_ms, _fastest_ms(group.train(more)))
     return fitting(fastest_ms), 1 + more
+
+
+def _fewest(measure: Measure, point: Point) -> int:
+    """The fewest steps that say something about a point."""
+    link = link_of(point)
+    if link and link.is_lossy:
+        return max(measure.min_steps, FEWEST_OF_LOSSY)
+    waits = point.replay is not None and point.replay.kind == "gpu"
+    varies = point.sites is not None or (point.uneven is not None and point.uneven.jitter is not None)
+    return 1 if waits and not varies else measure.min_steps
 
 
 def train(group: WorkerGroup, steps: int, *, budget_s: float | None = None) -> list[list[Trained]]:
