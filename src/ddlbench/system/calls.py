@@ -7,10 +7,13 @@ function may be a `preexec_fn`: between fork and exec nothing is loaded.
 import ctypes
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 _CLONE_NEWNET = 0x40000000
-_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_TIMERSLACK, _PR_SET_CHILD_SUBREAPER = 1, 15, 29, 36
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 # sched_getattr(2) and sched_setattr(2): Debian's C library has no functions for them.
 _SCHEDULER_CALLS = {"x86_64": (315, 314), "aarch64": (275, 274)}
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # on all architectures
@@ -54,6 +57,23 @@ def set_timer_slack(slack_ns: int) -> None:
         slack_ns: the longest delay, in ns; the kernel's default is 50,000 ns.
     """
     _libc.prctl(_PR_SET_TIMERSLACK, slack_ns, 0, 0, 0)
+
+
+@contextmanager
+def timer_slack_of_new_threads(slack_ns: int) -> Iterator[None]:
+    """Let the kernel wake the threads that this one starts meanwhile later than they ask for.
+
+    A thread inherits the slack of the one that starts it.
+
+    Args:
+        slack_ns: the longest delay, in ns.
+    """
+    own_ns = _libc.prctl(_PR_GET_TIMERSLACK, 0, 0, 0, 0)
+    set_timer_slack(slack_ns)
+    try:
+        yield
+    finally:
+        set_timer_slack(own_ns)
 
 
 def unshare_network() -> None:
