@@ -183,6 +183,11 @@ def set_thread_stack_size(size_bytes: int) -> None:
     _libc.pthread_setattr_default_np(attributes)
 
 
+def release_free_memory() -> None:
+    """Give the kernel back what this process has freed, and the C library keeps between what is in use."""
+    _libc.malloc_trim(0)
+
+
 def set_malloc_arenas(count: int) -> None:
     """Limit the heaps of glibc's malloc.
 

@@ -18,7 +18,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 from torch.nn.parallel import DistributedDataParallel
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected, Shape
-from ddlbench.system.calls import timer_slack_of_new_threads
+from ddlbench.system.calls import release_free_memory, timer_slack_of_new_threads
 from ddlbench.workers.common.replay.arrays import own_value, sum_of_values
 from ddlbench.workers.common.replay.worker import ReplayWorker
 from ddlbench.workers.common.service import work
@@ -67,6 +67,7 @@ class Model:
         for _ in range(2):
             self.network.fill_gradients(None)
             self.step()
+        release_free_memory()  # of the first step's buckets, as large as those that DDP has made of them
 
     def start_again(self) -> None:
         """Fill all gradients with this rank's value."""
