@@ -10,6 +10,7 @@ from ddlbench.figures import draw, drawing, drawn_rows, theme
 from ddlbench.figures.captions.caption import caption
 from ddlbench.figures.chart import line_chart
 from ddlbench.figures.rows import points
+from ddlbench.figures.wang2019 import scaling
 
 pytestmark = pytest.mark.unit
 
@@ -82,6 +83,18 @@ def test_every_figure_of_the_studies_draws_all_its_files(shown, tmp_path):
     assert len(rows) == len(table_for(shown)) + more.get(shown.name, 0)
     y = "training_time_ms" if shown.name == "pani2020_fig3" else shown.y
     assert {shown.x, y, f"{y}_low", f"{y}_high", "repetitions", "dilation", "status", "reason"} <= set(rows)
+
+
+def test_linear_scaling_is_the_throughput_of_one_gpu_times_their_number_on_any_axis():
+    (shown,) = (each.values[0] for each in studies_figures() if each.id == "wang2019_fig5")
+    table = table_for(shown)
+    plot = scaling(table.assign(replay="a GPU"), shown)
+    alone = plot.data.loc[plot.data["workers"] == 1, shown.y].iloc[0]
+    *_, ideal = layers(plot, "line")
+    assert list(ideal["workers"]) == [1, 2, 3, 4]
+    assert list(ideal[shown.y]) == [alone * workers for workers in ideal["workers"]]
+    assert plot.labels.x == "GPUs (number)"
+    assert scaling(table, shown).labels.x != "GPUs (number)"
 
 
 def test_a_point_that_does_not_fit_is_a_marked_gap_with_its_reason(batch_table):

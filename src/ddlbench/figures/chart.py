@@ -93,10 +93,7 @@ def line_chart(
     """
     y = y or figure.y
     axis = y_axis(rows, y, figure.y_scale)
-    log_base = (
-        2 if figure.x in ("batch_size", "batch_per_worker") else 10 if figure.x_scale == "log" else None
-    )
-    span = XAxis.of(rows[figure.x], log_base)
+    span = XAxis.of(rows[figure.x], _log_base(figure))
     gaps = gap_marks(rows, figure, figure.x, y, span, axis)
     nudge = _nudges(rows, figure.x, y, axis)
     shares = [
@@ -113,6 +110,15 @@ def line_chart(
     )
     note = "Overlapping marks are set side by side." if any(nudge.values()) else ""
     return _finished(plot, rows, figure, y, span, axis, gaps, legend, note)
+
+
+def _log_base(figure: Figure) -> int | None:
+    """The base of a figure's x axis; None: it is linear. What studies double from point to point has the base 2."""
+    if figure.x in ("batch_size", "batch_per_worker"):
+        return 2
+    if figure.x_scale != "log":
+        return None
+    return 2 if figure.x == "workers" else 10
 
 
 def category_chart(

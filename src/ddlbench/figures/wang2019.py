@@ -181,7 +181,8 @@ def scaling(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
     plot = line_chart(rows, figure, legend="network of each GPU's host")
     alone = rows.loc[(rows["workers"] == 1) & rows[figure.y].notna(), figure.y]
     if len(alone):
-        ideal = pd.DataFrame({"workers": [1, rows["workers"].max()]})
+        # At every number, as the line is none on an axis that is logarithmic alone.
+        ideal = pd.DataFrame({"workers": range(1, int(rows["workers"].max()) + 1)})
         ideal = ideal.assign(**{figure.y: ideal["workers"] * alone.iloc[0]})
         plot += p9.geom_line(
             p9.aes("workers", figure.y), data=ideal, inherit_aes=False, linetype="dotted", color=theme.INK
