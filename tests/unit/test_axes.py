@@ -2,7 +2,7 @@
 
 import yaml
 
-from ddlbench.figures.axes import ticks
+from ddlbench.figures.axes import YAxis, ticks
 from ddlbench.figures.chart import LABELS, number
 from ddlbench.measurements.metrics import METRICS
 from tests.support.repository import REPOSITORY
@@ -42,3 +42,10 @@ def test_numbers_have_three_digits_in_tables_and_all_of_theirs_at_axes():
     ]
     assert ticks([0, 0.1 + 0.2, 2.5, 1280]) == ["0", "0.3", "2.5", "1280"]
     assert ticks([5000, 10000]) == ["5,000", "10,000"]
+
+
+def test_a_logarithmic_axis_says_so_with_a_unit_and_without():
+    logarithmic, linear = YAxis(1.0, 100.0, log=True), YAxis(1.0, 100.0, log=False)
+    assert logarithmic.title("throughput (images/s)") == "throughput (images/s, log scale)"
+    assert logarithmic.title("speed-up over one worker") == "speed-up over one worker (log scale)"
+    assert linear.title("speed-up over one worker") == "speed-up over one worker"

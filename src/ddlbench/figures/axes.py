@@ -133,6 +133,19 @@ class YAxis:
     high: float
     log: bool
 
+    def title(self, label: str) -> str:
+        """Write what stands beside the axis.
+
+        Args:
+            label: the quantity, with its unit in brackets if it has one.
+
+        Returns:
+            The label; of a logarithmic axis with `log scale` in its brackets.
+        """
+        if not self.log:
+            return label
+        return f"{label[:-1]}, log scale)" if label.endswith(")") else f"{label} (log scale)"
+
     def above(self, share: float) -> float:
         """Find the value at a place above the axis' upper end.
 

@@ -114,11 +114,9 @@ def line_chart(
 
 def _log_base(figure: Figure) -> int | None:
     """The base of a figure's x axis; None: it is linear. What studies double from point to point has the base 2."""
-    if figure.x in ("batch_size", "batch_per_worker"):
-        return 2
-    if figure.x_scale != "log":
+    if figure.x_scale != "log" and figure.x not in ("batch_size", "batch_per_worker"):
         return None
-    return 2 if figure.x == "workers" else 10
+    return 2 if figure.x in ("batch_size", "batch_per_worker", "workers") else 10
 
 
 def category_chart(
@@ -267,7 +265,7 @@ def _finished(
         )
         + p9.labs(
             title=wrapped(figure.title, theme.BASE_PT + 2.4), subtitle=subtitle, caption=notes,
-            x=LABELS.get(figure.x, figure.x), y=label[:-1] + ", log scale)" if axis.log else label,
+            x=LABELS.get(figure.x, figure.x), y=axis.title(label),
         )
         + p9.guides(**{kind: p9.guide_legend(ncol=columns) for kind in ("color", "fill", "shape", "linetype")})
         + theme.ddlbench_theme(height)

@@ -96,7 +96,7 @@ def message_chart(rows: pd.DataFrame, figure: Figure, claim: str = "") -> p9.ggp
         + p9.guides(color=p9.guide_legend(ncol=1), linetype=p9.guide_legend(ncol=1))
         + p9.labs(
             title=wrapped(figure.title, theme.BASE_PT + 2.4), subtitle=subtitle, caption=notes,
-            x=LABELS[figure.x], y=LABELS[y][:-1] + ", log scale)" if axis.log else LABELS[y],
+            x=LABELS[figure.x], y=axis.title(LABELS[y]),
         )
         + theme.ddlbench_theme(3.1 + 0.13 * (subtitle.count("\n") + notes.count("\n")) + 0.2 * len(first))
     )  # fmt: skip
