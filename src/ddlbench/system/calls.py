@@ -67,6 +67,9 @@ def timer_slack_of_new_threads(slack_ns: int) -> Iterator[None]:
 
     Args:
         slack_ns: the longest delay, in ns.
+
+    Yields:
+        Nothing; meanwhile this thread has that slack too.
     """
     own_ns = _libc.prctl(_PR_GET_TIMERSLACK, 0, 0, 0, 0)
     set_timer_slack(slack_ns)
