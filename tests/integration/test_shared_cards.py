@@ -7,13 +7,8 @@ import pytest
 
 from ddlbench.datasets import prepare
 from ddlbench.workers.common.memory import parameter_bytes
-from tests.integration.test_replay import MODEL, SMALL, step
+from tests.integration.test_replay import LEAST, MODEL, MOST, SMALL, step
 from tests.support.sandboxes import run_inside
-
-LEAST, MOST = (
-    0.99,
-    1.05,
-)  # for a byte of gradients: the last may be on their way, and hosts also agree on when to begin
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parents[2]
 ENDINGS = (".svg", ".pdf", ".png", ".csv", ".caption.rst")
+WITH_TESTS_OF_THEIR_OWN = ("probe", "models", "telemetry", "faults", "runtimes")
 AXES = {
     "bandwidth_mbit": [400.0, 1200.0, 2000.0],
     "latency_ms": [0.0, 20.0, 60.0, 100.0],
@@ -30,13 +31,7 @@ def studies_figures():
     figures = []
     for path in sorted((ROOT / "config/studies").glob("*.yaml")):
         for name, declared in yaml.safe_load(path.read_text())["figures"].items():
-            if declared.get("kind") in (
-                "probe",
-                "models",
-                "telemetry",
-                "faults",
-                "runtimes",
-            ):  # see the tests of each
+            if declared.get("kind") in WITH_TESTS_OF_THEIR_OWN:
                 continue
             declared["where"] = {
                 k: v if isinstance(v, list) else [v] for k, v in declared.get("where", {}).items()

@@ -114,9 +114,10 @@ def line_chart(
 
 def _log_base(figure: Figure) -> int | None:
     """The base of a figure's x axis; None: it is linear. What studies double from point to point has the base 2."""
-    if figure.x_scale != "log" and figure.x not in ("batch_size", "batch_per_worker"):
+    of_batches = figure.x in ("batch_size", "batch_per_worker")
+    if figure.x_scale != "log" and not of_batches:
         return None
-    return 2 if figure.x in ("batch_size", "batch_per_worker", "workers") else 10
+    return 2 if of_batches or figure.x == "workers" else 10
 
 
 def category_chart(

@@ -75,7 +75,7 @@ def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: 
 
 
 def _fewest(measure: Measure, point: Point) -> int:
-    """The fewest steps that say something about a point."""
+    """The fewest steps that say something about a point; links between sites may vary, as jitter does."""
     link = link_of(point)
     if link and link.is_lossy:
         return max(measure.min_steps, FEWEST_OF_LOSSY)
