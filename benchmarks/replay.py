@@ -94,7 +94,8 @@ def main(arguments: Sequence[str]) -> None:
             turns = waiting(name, cases, asked.turns, asked.steps, asked.seed)
         found[name] = turns
         rows.append(row_of(name, turns, asked.seed))
-    save("replay", rows, {"asked": vars(asked), "turns": found})
+        # each time: an hour's work stays if the next comparison fails
+        save("replay", rows, {"asked": vars(asked), "turns": found})
 
 
 def row_of(name: str, turns: Sequence[Turn], seed: int) -> dict[str, Any]:

@@ -86,6 +86,13 @@ def test_how_fast_a_core_counts_for_vcpus_is_said_with_its_error_or_that_it_was_
     assert "made of one core" not in said(vcpus=1)[0]
 
 
+def test_vcpus_are_not_spoken_of_where_all_compute_is_replayed():
+    picture, whole = said(vcpus=4, memory_gb=256.0, replay="V100, fp32 (computed)")
+    assert "vCPU" not in picture + whole
+    assert "256 GB a host" in whole
+    assert "4 vCPUs and 256 GB a host" in said(vcpus=4, memory_gb=256.0)[1]
+
+
 def test_the_emulations_own_error_is_said_with_what_it_was_judged_by():
     judged = {"systematic_error_percent": 7.5, "systematic_error_judged": "12 cases, AMD EPYC, 2 cores"}
     words = "Light bars add the emulation's own error, up to 7.5 % (12 cases, AMD EPYC, 2 cores)."

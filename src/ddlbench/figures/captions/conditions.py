@@ -72,6 +72,18 @@ def fabrics(rows: pd.DataFrame) -> str:
     return listed(FABRICS.get(str(fabric), str(fabric)) for fabric in values_of(rows, "fabric"))
 
 
+def computed_here(rows: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the points whose compute was replayed: this machine's cores, and so a host's vCPUs, say nothing of it.
+
+    Args:
+        rows: points that were measured.
+
+    Returns:
+        Those whose workers computed.
+    """
+    return rows[rows["replay"].isna()] if "replay" in rows else rows
+
+
 def _hosts(rows: pd.DataFrame) -> list[str]:
     """What a host has, if it is the same for all points."""
     if not {"vcpus", "memory_gb"} <= set(rows):
@@ -80,7 +92,8 @@ def _hosts(rows: pd.DataFrame) -> list[str]:
     if len(hosts) != 1:
         return []
     vcpus, studied_gb = hosts.iloc[0]
-    return [f"{vcpus:g} vCPU{'s' * (vcpus != 1)} and {_memory(rows, studied_gb)} a host"]
+    processors = "" if computed_here(rows).empty else f"{vcpus:g} vCPU{'s' * (vcpus != 1)} and "
+    return [f"{processors}{_memory(rows, studied_gb)} a host"]
 
 
 def _memory(rows: pd.DataFrame, studied_gb: float) -> str:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from ddlbench.figures.captions.conditions import fabrics
+from ddlbench.figures.captions.conditions import computed_here, fabrics
 from ddlbench.figures.words import counted, listed, values_of
 from ddlbench.measurements.metrics import METRICS, OfStepTime
 
@@ -82,10 +82,11 @@ def cores(measured: pd.DataFrame) -> list[str]:
         f"Time dilation {dilations(measured)}: a host has a core or a share of one, its link is slower by that factor, "
         "and times are divided by it."
     )
-    vcpus = [count for count in values_of(measured, "vcpus") if count > 1]
+    computing = computed_here(measured)
+    vcpus = [count for count in values_of(computing, "vcpus") if count > 1]
     if not vcpus or not _is_emulated(measured):
         return [what]
-    return [what, threads(measured, listed(vcpus))]
+    return [what, threads(computing, listed(vcpus))]
 
 
 def threads(measured: pd.DataFrame, vcpus: str) -> str:
