@@ -11,7 +11,8 @@ What is compared (`--compare`, several by commas; all by default), on cases draw
 - burning: two hosts with a core each that train a small model, against the same hosts that replay its profile, which
   `ddlbench profile` has taken alone, at k = 1.
 
-Both sides of a comparison take turns in random order. A ratio is that of step times as without dilation.
+Both sides of a comparison take turns in random order. A ratio is that of step times as without dilation. Each
+comparison has a file of results.
 """
 
 import os
@@ -81,7 +82,6 @@ def main(arguments: Sequence[str]) -> None:
         raise DdlbenchError(
             f"--systems {','.join(unknown)}: expected some of {','.join(map(':'.join, SYSTEMS))}"
         )
-    rows, found = [], {}
     for name in asked.compare.split(","):
         if name not in WITHIN_PERCENT:
             raise DdlbenchError(f"--compare {name}: expected some of {', '.join(WITHIN_PERCENT)}")
@@ -92,10 +92,7 @@ def main(arguments: Sequence[str]) -> None:
             chosen = [each for each in systems if not exact or each in EXACT]
             cases = drawn(asked.cases, asked.seed, chosen, without_latency=exact)
             turns = waiting(name, cases, asked.turns, asked.steps, asked.seed)
-        found[name] = turns
-        rows.append(row_of(name, turns, asked.seed))
-        # each time: an hour's work stays if the next comparison fails
-        save("replay", rows, {"asked": vars(asked), "turns": found})
+        save(f"replay_{name}", [row_of(name, turns, asked.seed)], {"asked": vars(asked), "turns": turns})
 
 
 def row_of(name: str, turns: Sequence[Turn], seed: int) -> dict[str, Any]:

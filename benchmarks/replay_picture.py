@@ -24,8 +24,9 @@ ROW_IN = 0.16
 
 
 def main() -> None:
-    ratios = ratios_of(json.loads((RESULTS / "replay.json").read_text())["turns"])
-    picture(ratios).save(PICTURE, dpi=PNG_DPI, verbose=False)
+    files = {name: RESULTS / f"replay_{name}.json" for name in COMPARED}
+    turns = {name: json.loads(file.read_text())["turns"] for name, file in files.items() if file.is_file()}
+    picture(ratios_of(turns)).save(PICTURE, dpi=PNG_DPI, verbose=False)
     print(PICTURE.relative_to(ROOT))
 
 

@@ -43,7 +43,10 @@ BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"
 
 def main() -> None:
     trial = os.environ.get("BENCHMARK_RESULTS")
-    files = [Path(trial or ROOT / "benchmarks" / "results") / f"{name}.json" for name in ORDER]
+    folder = Path(trial or ROOT / "benchmarks" / "results")
+    files = [
+        file for name in ORDER for file in (folder / f"{name}.json", *sorted(folder.glob(f"{name}_*.json")))
+    ]
     text = table(json.loads(file.read_text()) for file in files if file.is_file())
     print(text)
     page = ROOT / "docs" / "accuracy.md"

@@ -207,6 +207,7 @@ MISTAKES = {
     "batch: 0 is too small": lambda devices: first(devices).update(batch=0),
     "source: is missing": lambda devices: first(devices).pop("source"),
     "images_per_second: is missing": lambda devices: first(devices).pop("images_per_second"),
+    "source.text: 'mine' is too short": lambda devices: first(devices)["source"].update(text="mine"),
     "source.link: is missing": lambda devices: first(devices)["source"].pop("link"),
     "forward_ms: has no place in a computed profile": lambda devices: first(devices).update(forward_ms=3),
     "batch: resnet50 on 224x224x3 with 128 images is given twice": lambda devices: devices["v100"][

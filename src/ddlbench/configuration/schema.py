@@ -139,6 +139,11 @@ class Schemas:
                 yield Problem(file, path, f"is an empty list{so} (expected at least one value)")
             case "minProperties" | "maxProperties" if "epoch_steps" in schema.get("properties", {}):
                 yield Problem(file, path, "expected epochs and either epoch_images or epoch_steps")
+            case "minLength" if value:
+                least = schema["minLength"]
+                yield Problem(
+                    file, path, f"{shown(value)} is too short (expected at least {least} characters)"
+                )
             case "minProperties":
                 yield Problem(file, path, "is empty (expected at least one entry)")
             case _:

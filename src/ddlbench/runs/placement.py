@@ -68,7 +68,7 @@ def _here(plan: Plan, run: Run, point: Point) -> Placement:
             cores=sorted(os.sched_getaffinity(0)),
             available_memory_bytes=psutil.virtual_memory().available,
             dilation=least_dilation(run.points) if asked == "auto" else float(asked),
-            is_least=asked == "auto" and point.places > 1,
+            is_least=asked == "auto",
         )
     placed = place(
         point.places,

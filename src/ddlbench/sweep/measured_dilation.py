@@ -71,10 +71,12 @@ def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_per
         moved = _moved(group, star, point)
         step_ms = min(least_step_ms(each, moved.most_bytes) for each in same)
         allowed_ms = allowed * step_ms
-        span_ms = _SHARE_OF_STEP * step_ms * max(ENOUGH, moved.work_ms / allowed_ms)
-        star.shape(Link(moved.most_bytes * 8e-3 / span_ms * star.dilation))
-        needed.append(MARGIN * _moved(group, star, point).work_ms / allowed_ms)
-        star.shape(None)
+        if link_of(point):
+            span_ms = _SHARE_OF_STEP * step_ms * max(ENOUGH, moved.work_ms / allowed_ms)
+            star.shape(Link(moved.most_bytes * 8e-3 / span_ms * star.dilation))
+            moved = _moved(group, star, point)
+            star.shape(None)
+        needed.append(MARGIN * moved.work_ms / allowed_ms)
     return rounded_up(max(needed))
 
 
@@ -99,13 +101,19 @@ def _forwardable(star: Star, points: Sequence[Point]) -> float:
     """The dilation with which this machine forwards what all hosts can send at once."""
     links = [link for point in points if (link := link_of(point))]
     of_all_hosts = [Counter(star.links(link)) for link in links]
-    most_mbit = max(each.bandwidth_mbit * hosts for found in of_all_hosts for each, hosts in found.items())
+    most_mbit = max(
+        (each.bandwidth_mbit * hosts for found in of_all_hosts for each, hosts in found.items()), default=0.0
+    )
+    if not most_mbit:
+        return 0.0  # a host alone sends nothing
     return most_mbit / max(forwarded_mbit(star, LONGEST_TRAIN) for _ in range(_TRIES))
 
 
 def _verifiable(star: Star, points: Sequence[Point], dilation: float, tolerances: Tolerances) -> float:
     """Dilate time more if that is needed to check the fastest link, which costs CPU time too; links are open then."""
     links = [link for point in points if (link := link_of(point))]
+    if not links:
+        return dilation
     fastest = max(links, key=lambda each: max(link.bandwidth_mbit for link in star.links(each)))
     for _ in range(_TRIES):
         star.dilate(dilation)

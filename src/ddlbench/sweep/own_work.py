@@ -1,11 +1,68 @@
 """The emulation's own work in a replayed step: what moving its bytes took of this machine's cores."""
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, fsum
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.measurements.record import Record
+from ddlbench.network.hosts import Placement
+from ddlbench.sweep.measured_dilation import MARGIN
 from ddlbench.sweep.rounds import PendingPoint
 from ddlbench.sweep.session_job import SessionJob
+
+_TRIES = 3
+
+
+class TooMuchWork(DdlbenchError):
+    """A repetition whose times hold too much of the emulation's own work.
+
+    Attributes:
+        what: the work, and what is allowed, for a person.
+        enough: the time dilation that would do.
+    """
+
+    def __init__(self, words: str, what: str, dilation: float, enough: int) -> None:
+        """Say which dilation would do.
+
+        Args:
+            words: the point, for a person.
+            what: the work, and what is allowed, for a person.
+            dilation: of time, that it had.
+            enough: the one that would do.
+        """
+        super().__init__(
+            f"{words}: {what}. It has a time dilation of {dilation:g}, and {enough} would do: set "
+            f"`dilation: {enough}`, or try again when this machine is less busy"
+        )
+        self.what = what
+        self.enough = enough
+
+
+def dilated_enough(measure: Callable[[], Record], pending: PendingPoint, placement: Placement) -> Record:
+    """Measure a repetition, and again with more dilation while the emulation's own work takes too much of the cores.
+
+    A byte costs more on a busy machine than when the dilation was chosen.
+
+    Args:
+        measure: measures it once.
+        pending: the point; later repetitions of it have the dilation of the last try.
+        placement: tells whether the dilation was chosen by measurement. Else the repetition is measured once.
+
+    Returns:
+        The record.
+
+    Raises:
+        TooMuchWork: there was too much in each of three tries, or the configuration has a number as dilation.
+    """
+    for _ in range(_TRIES - 1 if placement.is_least else 0):
+        try:
+            return measure()
+        except TooMuchWork as error:
+            pending.dilation = float(error.enough)
+            again = f"this repetition does not count, and is measured again with a time dilation of {error.enough}"
+            print(f"{error.what}: {again}", file=sys.stderr, flush=True)
+    return measure()
 
 
 def own_work_percent(
@@ -26,35 +83,20 @@ def own_work_percent(
         Percent of the cores' time; None where compute is not replayed by waiting, or nothing is known.
 
     Raises:
-        DdlbenchError: it is more than is allowed.
+        TooMuchWork: it is more than is allowed.
     """
     replay = pending.point.replay
     if of_workers is None or replay is None or replay.kind != "gpu":
         return None
-    placed = job.group.placement
+    cores = len(job.group.placement.hosts[0].cores)
     wall_ms = max(fsum(times) for times in step_times_ms)
-    percent = 100 * fsum(each["ran_ms"] for each in of_workers) / (len(placed.hosts[0].cores) * wall_ms)
-    refuse_too_much(percent, job.most_own_work_percent, placed.dilation, pending.words)
+    percent = 100 * fsum(each["ran_ms"] for each in of_workers) / (cores * wall_ms)
+    if percent > (most := job.most_own_work_percent):
+        raise TooMuchWork(
+            pending.words,
+            f"the emulation's own work took {percent:.1f} % of this machine's cores, and replayed compute allows "
+            f"{most:g} % (replay.own_work_percent)",
+            pending.dilation,
+            ceil(MARGIN * pending.dilation * percent / most),
+        )
     return percent
-
-
-def refuse_too_much(percent: float, most_percent: float, dilation: float, words: str) -> None:
-    """Refuse a repetition whose times hold too much of the emulation's own work.
-
-    Args:
-        percent: of the cores' time that the work took.
-        most_percent: what it may take.
-        dilation: the time dilation.
-        words: the point, for a person.
-
-    Raises:
-        DdlbenchError: it is more; says which dilation would do.
-    """
-    if percent <= most_percent:
-        return
-    enough = ceil(dilation * percent / most_percent)
-    raise DdlbenchError(
-        f"{words}: moving the bytes took {percent:.1f} % of this machine's cores, and replayed compute allows "
-        f"{most_percent:g} % (replay.own_work_percent). It has a time dilation of {dilation:g}, and {enough} would do: "
-        f"set `dilation: {enough}`, or try again when this machine is less busy"
-    )

@@ -30,7 +30,7 @@ from ddlbench.sweep.core_use import NOT_KNOWN, CoreUse, check_shares, shares_of
 from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
 from ddlbench.sweep.measured_dilation import dilated
-from ddlbench.sweep.own_work import own_work_percent
+from ddlbench.sweep.own_work import dilated_enough, own_work_percent
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
@@ -137,7 +137,8 @@ class Session:
         return self._of_telemetry.enter_context(sampled)
 
     def measure(self, pending: PendingPoint) -> Record:
-        record = undisturbed(partial(self._record, pending), self.job.other_measurements, self.job.tolerances)
+        once = partial(dilated_enough, partial(self._record, pending), pending, self.job.group.placement)
+        record = undisturbed(once, self.job.other_measurements, self.job.tolerances)
         path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
         self.kept.append((self.clock.now_s(), path))
         return record

@@ -1,0 +1,61 @@
+"""The emulation's own work in replayed steps: what takes too much of the cores is measured again, more dilated."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ddlbench.network.hosts import place_waiting
+from ddlbench.sweep.own_work import TooMuchWork, dilated_enough, own_work_percent
+
+WORK_MS = 20.0  # of each of two workers, in a step of 200 ms as without dilation
+
+
+def session(*, is_least: bool = True) -> Any:
+    """A session's job on two cores, of which own work may take 5 %."""
+    placement = place_waiting(2, cores=[0, 1], available_memory_bytes=2**34, dilation=1.0, is_least=is_least)
+    return SimpleNamespace(group=SimpleNamespace(placement=placement), most_own_work_percent=5.0)
+
+
+def pending(dilation: float, kind: str = "gpu") -> Any:
+    """A point whose compute is replayed."""
+    return SimpleNamespace(
+        point=SimpleNamespace(replay=SimpleNamespace(kind=kind)), words="alexnet on k80", dilation=dilation
+    )
+
+
+def percent_of(job: Any, point: Any, work_ms: float = WORK_MS) -> float | None:
+    """The share of a step at the point's dilation."""
+    steps_ms = [[200.0 * point.dilation]] * 2
+    return own_work_percent(job, point, steps_ms, [{"ran_ms": work_ms}] * 2)
+
+
+def test_own_work_is_the_workers_share_of_all_cores_over_the_steps():
+    assert percent_of(session(), pending(4)) == pytest.approx(100 * 2 * 20 / (2 * 800))
+    assert percent_of(session(), pending(4, kind="cpu"), work_ms=800) is None
+
+
+def test_a_repetition_with_too_much_work_is_measured_again_with_a_dilation_that_does(capsys):
+    job, point, tried = session(), pending(1), []
+
+    def measure() -> Any:
+        tried.append(point.dilation)
+        return {"own_work_percent": percent_of(job, point)}
+
+    assert dilated_enough(measure, point, job.group.placement)["own_work_percent"] == pytest.approx(10 / 3)
+    assert tried == [1, 3]  # 2 would do by what was measured; half as much again is allowed for
+    assert "took 10.0 % of this machine's cores" in (said := capsys.readouterr().err)
+    assert "is measured again with a time dilation of 3" in said
+
+
+@pytest.mark.parametrize(("is_least", "tries"), [(True, 3), (False, 1)])
+def test_work_that_stays_too_much_or_a_dilation_that_was_asked_for_ends_in_words(is_least, tries):
+    job, point, tried = session(is_least=is_least), pending(1), []
+
+    def measure() -> Any:
+        tried.append(point.dilation)
+        return percent_of(job, point, WORK_MS * point.dilation)
+
+    with pytest.raises(TooMuchWork, match=r"alexnet on k80: .* `dilation: \d+`, or try again when"):
+        dilated_enough(measure, point, job.group.placement)
+    assert len(tried) == tries
