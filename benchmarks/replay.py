@@ -161,7 +161,9 @@ def burning(count: int, turns: int, seed: int) -> list[Turn]:
 def profile(case: SmallCase) -> ReplayedStep:
     """The step of a worker alone on a core, as `ddlbench profile` measures it."""
     shape = "x".join(map(str, DIGITS))
-    asked = Asked(model=case.model, image_shape=shape, batch=case.batch, devices="cpu", threads=1, steps=50)
+    asked = Asked(
+        model=case.model, image_shape=shape, batches=[case.batch], devices="cpu", threads=1, steps=50
+    )
     (device,) = profiled(asked, ENVIRONMENT, timeout_s=PROFILE_S).values()
     (found,) = device["profiles"]
     return ReplayedStep("cpu", found["forward_ms"], found["backward_ms"], found["optimizer_ms"])

@@ -12,10 +12,16 @@ import numpy as np
 import pytest
 
 from ddlbench.datasets import prepare
+from ddlbench.devices.devices_file import devices_from, problems
 from ddlbench.environments.environment import IMPORTS, create
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.network.link import Link
-from ddlbench.probes.collective_probe import probe_collectives
+from ddlbench.plan.catalogue import MODELS
+from ddlbench.probes.collective_probe import How, probe_collectives
+from ddlbench.probes.step_profile import Asked, profiled
+from ddlbench.protocol.measure import StopRule
+from ddlbench.protocol.timeouts import Timeouts
+from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.telemetry.series import read
 from tests.support.pipeline import ENVIRONMENT, Pipeline
 from tests.support.repository import REPOSITORY
@@ -26,6 +32,7 @@ pytestmark = pytest.mark.needs("a GPU")
 BATCH = 48
 POINT = {"model": "mlp", "batch_size": BATCH, "seed": 1}
 RING, FP16, POWERSGD = "ring_allreduce", "ring_allreduce_fp16", "ring_allreduce_powersgd"
+HIERARCHY = "hierarchical_allreduce"
 SYNC, ASYNC = "parameter_server_sync", "parameter_server_async"
 MEMORY_GB = 16  # of a host: CUDA's libraries take a few themselves
 
@@ -102,9 +109,29 @@ def test_after_synchronous_training_over_nccl_all_have_the_same_parameters(train
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_an_asynchronous_server_trains_workers_on_gpus(train, framework):
-    (answer,) = train(framework, ASYNC, 2)
+    point = POINT | {"momentum": 0.0, "steps": 20}  # stale gradients bring momentum of their own
+    (answer,) = train(framework, ASYNC, 2, points=[point])
     (tested,) = (member["test_loss"] for member in answer["ranks"] if "test_loss" in member)
     assert tested < 2.1  # ln 10 = 2.30 is knowing nothing
+
+
+def test_an_all_reduce_of_two_levels_over_nccl_gives_the_parameters_of_a_ring(train):
+    (ring,) = train("torch", RING, 4, workers_per_host=2)
+    (levels,) = train("torch", HIERARCHY, 4, workers_per_host=2)
+    assert len(hashes(levels)) == 1
+    np.testing.assert_allclose(levels["parameters"], ring["parameters"], rtol=1e-2, atol=1e-3)
+
+
+def test_a_profile_of_this_gpu_is_a_device_that_the_file_of_devices_may_have(pythons):
+    pythons("torch")
+    environment = REPOSITORY / ".environments/torch-cuda/environment.json"
+    asked = Asked(model="resnet18", image_shape="32x32x3", batches=(8, 64), devices="gpu", threads=1, steps=3)
+    found = profiled(asked, environment, timeout_s=600)
+    assert list(problems(found, MODELS)) == []
+    (device,) = devices_from(found).values()
+    assert device.kind == "gpu"
+    assert device.name in {gpu.name for gpu in gpus_here()}
+    assert all(each.division.step_ms > 0 for each in device.profiles)
 
 
 def test_on_one_real_host_workers_may_share_a_gpu(train):
@@ -114,7 +141,7 @@ def test_on_one_real_host_workers_may_share_a_gpu(train):
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_what_a_gpu_cannot_hold_does_not_fit_and_the_next_point_does(train, framework):
-    too_large = POINT | {"model": "resnet18", "batch_size": 100_000}  # 5 MB of activations an image, and more
+    too_large = POINT | {"model": "resnet18", "batch_size": 1_000_000}  # 0.57 MB an image, 570 GB together
     found = train(framework, RING, 1, points=[too_large, POINT], memory_gb=64)
     assert [answer["fits"] for answer in found] == [[False], [True]]
 
@@ -126,25 +153,19 @@ def test_a_gpu_learns_what_a_processor_learns(train):
 
 
 def test_collectives_over_nccl_keep_to_the_link(pythons, tmp_path):
-    found = probe_collectives(
-        Link(1000),
-        hosts=2,
-        sizes_bytes=[1 << 22],
+    how = How(
         transport="nccl",
         dilation=1,
-        measure={"min_repetitions": 3, "max_repetitions": 5, "interval_percent": 10},
-        tolerances={
-            "rate_percent": 60,
-            "rtt_percent": 100,
-            "rtt_ms": 50,
-            "loss_points": 5,
-            "others_percent": 100,
-            "share_percent": 100,
-        },
-        timeouts={"launch_s": 300, "prepare_s": 120, "step_s": 60, "heartbeat_s": 60},
+        rule=StopRule(min_repetitions=3, max_repetitions=5, interval_percent=10),
+        tolerances=Tolerances(
+            rate_percent=60, rtt_percent=100, rtt_ms=50, loss_points=5, others_percent=100, share_percent=100
+        ),
+        timeouts=Timeouts(launch_s=300, prepare_s=120, step_s=60, heartbeat_s=60),
         python=pythons("torch"),
         logs=tmp_path,
     )
+    found = probe_collectives(Link(1000), hosts=2, sizes_bytes=[1 << 22], how=how)
+    assert found.vanished is None
     (mbit,) = (8 * size / min(s) / 1e6 for (name, size), s in found.times_s.items() if name == "all_reduce")
     assert mbit < 1000  # neither shared memory nor another way between GPUs
 
@@ -155,7 +176,8 @@ def test_a_study_on_gpus_says_which_and_how_they_were_shared_and_what_they_did(p
     study = copy.deepcopy(TINY_STUDY)
     study["hosts"]["pair"]["memory_gb"] = MEMORY_GB
     study["grids"]["bandwidth"] |= {"devices": "gpu", "bandwidth_mbit": 400}
-    prepared.configure({}, study)
+    requirements = {"torch": {"requirements": "containers/torch/requirements-cuda.txt"}}
+    prepared.configure({"environments": requirements}, study)
     prepared.run("tiny2000_fig1")
     here = {gpu.uuid for gpu in gpus_here()}
     assert [record["status"] for record in prepared.records()] == ["measured"] * 2

@@ -141,7 +141,7 @@ def test_without_a_profile_the_command_that_measures_one_is_said(tmp_path):
         "v100 has no profile of resnet50 on 224x224x3 with 7 images a worker (known batches: 16, 32, 64, 128, 192"
         in text
     )
-    assert "`ddlbench profile resnet50 --batch 7 --image-shape 224x224x3` measures one" in text
+    assert "`ddlbench profile resnet50 --batch 7 --image-shape 224x224x3 --devices gpu` measures one" in text
 
 
 def with_gaps(root: Path, **grid: object) -> Plan:

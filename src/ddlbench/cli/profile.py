@@ -21,7 +21,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("model", choices=MODELS, metavar="MODEL", help="one of %(choices)s")
     parser.add_argument(
-        "--batch", required=True, type=whole_number(1, 1_000_000, "a batch size"), metavar="IMAGES"
+        "--batch",
+        required=True,
+        nargs="+",
+        type=whole_number(1, 1_000_000, "a batch size"),
+        metavar="IMAGES",
+        help="one profile for each",
     )
     parser.add_argument(
         "--image-shape", metavar="SHAPE", help="height x width x channels; default: the model's largest"
@@ -46,7 +51,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         type=number(1, 86_400, "a time-out"),
         default=3600.0,
         metavar="S",
-        help="default: an hour",
+        help="for each batch; default: an hour",
     )
     parser.add_argument(
         "--environment", type=Path, metavar="FILE", help="default: PyTorch's of this checkout"
@@ -68,7 +73,7 @@ def _profile(arguments: argparse.Namespace) -> int:
     asked = Asked(
         model=arguments.model,
         image_shape=shape,
-        batch=arguments.batch,
+        batches=arguments.batch,
         devices=arguments.devices,
         threads=arguments.threads,
         steps=arguments.steps,

@@ -86,7 +86,8 @@ def _without_profile(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Problem
                 for each in (*_main(device, hosts[name]), *_others(hosts[name])):
                     each.replay(model, (height, width, channels), batch)
             except NoProfile as error:
-                command = f"ddlbench profile {model} --batch {batch} --image-shape {shape}"
+                on = " --devices gpu" if device.kind == "gpu" else ""
+                command = f"ddlbench profile {model} --batch {batch} --image-shape {shape}{on}"
                 text = f"{error}. On such a device, `{command}` measures one"
                 yield axes["model"].problem(model, text)
 

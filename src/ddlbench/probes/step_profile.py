@@ -1,5 +1,6 @@
 """A profile of this machine for config/devices.yaml: the parts of a step of training, measured with PyTorch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ class Asked:
     Attributes:
         model: a name of the catalogue.
         image_shape: as `224x224x3`.
-        batch: images of a step.
+        batches: images of a step, of each profile.
         devices: `cpu` or `gpu`.
         threads: on a CPU.
         steps: how many count.
@@ -29,22 +30,22 @@ class Asked:
 
     model: str
     image_shape: str
-    batch: int
+    batches: Sequence[int]
     devices: str
     threads: int
     steps: int
 
 
 def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, Any]:
-    """Measure a step on this machine.
+    """Measure steps on this machine, one after the other.
 
     Args:
         asked: what is profiled.
         environment: the file that describes PyTorch's environment.
-        timeout_s: how long it may take.
+        timeout_s: how long each batch may take.
 
     Returns:
-        A device as in config/devices.yaml, by a name of its own, with one profile.
+        A device as in config/devices.yaml, by a name of its own, with a profile for each batch.
 
     Raises:
         DdlbenchError: there is no such environment, the measuring fails, or it takes too long.
@@ -54,39 +55,52 @@ def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, 
             f"{environment} is missing: PyTorch's environment has not been made here. `snakemake --cores 2 "
             f"{ENVIRONMENT}` makes it"
         )
-    measured = answer_of(
-        read_json(environment)["python"],
-        MODULE,
-        [
-            asked.model,
-            asked.image_shape,
-            str(asked.batch),
-            asked.devices,
-            str(asked.threads),
-            str(asked.steps),
-        ],
-        timeout_s=timeout_s,
-        failure="the step could not be profiled",
-    )
+    python: str = read_json(environment)["python"]
+    # On a CPU memory is the most that a process has had: each batch has a process of its own.
+    together = [asked.batches] if asked.devices == "gpu" else [[batch] for batch in asked.batches]
+    answers = [_measured(asked, batches, python, timeout_s) for batches in together]
+    parts = [found for answer in answers for found in answer["profiles"]]
     threads = f"{asked.threads} thread{'s' * (asked.threads > 1)}"
     machine = facts.short_label(facts.gather() | {"gpus": None})
-    name = measured["device"] or f"{machine}, {threads}"
-    profile = {
-        "model": asked.model,
-        "image_shape": asked.image_shape,
-        "batch": asked.batch,
-        "forward_ms": _short(measured["forward_ms"]),
-        "backward_ms": [_short(time_ms) for time_ms in measured["backward_ms"]],
-        "optimizer_ms": _short(measured["optimizer_ms"]),
-        "memory_mb": _short(measured["memory_mb"]),
-        "source": {
-            "origin": "measured",
-            "text": f"ddlbench profile, PyTorch {measured['torch']}, medians of {asked.steps} steps, on {machine}",
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        },
+    first = answers[0]
+    source = {
+        "origin": "measured",
+        "text": f"ddlbench profile, PyTorch {first['torch']}, medians of {asked.steps} steps, on {machine}",
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
     key = "gpu-here" if asked.devices == "gpu" else f"cpu-here-{asked.threads}"
-    return {key: {"name": name, "kind": asked.devices, "precision": "fp32", "profiles": [profile]}}
+    device = {
+        "name": first["device"] or f"{machine}, {threads}",
+        "kind": asked.devices,
+        "precision": first["precision"],
+        "profiles": [
+            {"model": asked.model, "image_shape": asked.image_shape, "batch": batch}
+            | _rounded(found)
+            | {"source": dict(source)}
+            for batch, found in zip(asked.batches, parts, strict=True)
+        ],
+    }
+    return {key: device}
+
+
+def _measured(asked: Asked, batches: Sequence[int], python: str, timeout_s: float) -> dict[str, Any]:
+    """What a worker measures of batches, one after the other."""
+    options = [asked.model, asked.image_shape, asked.devices, asked.threads, asked.steps]
+    return answer_of(
+        python,
+        MODULE,
+        [str(each) for each in (*options, *batches)],
+        timeout_s=timeout_s * len(batches),
+        failure=f"a step of {asked.model} could not be profiled",
+    )
+
+
+def _rounded(parts: dict[str, Any]) -> dict[str, Any]:
+    """The measured parts of a step with four digits."""
+    return {
+        key: [_short(each) for each in value] if isinstance(value, list) else _short(value)
+        for key, value in parts.items()
+    }
 
 
 def _short(value: float) -> float:

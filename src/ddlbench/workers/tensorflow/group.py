@@ -1,6 +1,8 @@
 """How a TensorFlow process joins its group: its devices, threads, addresses and memory."""
 
 import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.tsl.protobuf import coordination_config_pb2
 
 from ddlbench.protocol.messages import Assignment, TrainingPoint
 from ddlbench.system.calls import set_malloc_arenas, set_thread_stack_size
@@ -104,6 +106,25 @@ def resolver(assignment: Assignment, *roles: str) -> tf.distribute.cluster_resol
         task_id=assignment.index,
         rpc_layer="grpc",
         num_accelerators={"GPU": 1} if on_gpu(assignment) else None,  # it detects no GPUs itself
+    )
+
+
+def wait_for_silent_members(assignment: Assignment) -> None:
+    """Let TensorFlow take no member for dead before the group does; `MultiWorkerMirroredStrategy` keeps to it.
+
+    By default it does after ten seconds without a heartbeat. In dilated time the bytes of a large model take longer,
+    and heartbeats wait behind them.
+
+    Args:
+        assignment: Of this process; its `timeout_s` counts.
+    """
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        heartbeat_timeout_in_ms=int(1000 * assignment.timeout_s),
+        coordinated_jobs=[
+            coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=len(assignment.cluster["worker"]))
+        ],
     )
 
 

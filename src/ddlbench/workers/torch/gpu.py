@@ -19,8 +19,15 @@ def why_not(assignment: Assignment) -> str | None:
     Returns:
         Why it cannot, for a person; None where it can.
     """
-    if not on_gpu(assignment):
-        return None
+    return why_no_gpu() if on_gpu(assignment) else None
+
+
+def why_no_gpu() -> str | None:
+    """Check that PyTorch can compute on a GPU here.
+
+    Returns:
+        Why it cannot, for a person; None where it can.
+    """
     if torch.version.cuda is None:
         return not_built_for_gpus("PyTorch", torch.__version__, "torch")
     os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # CUDA itself may be used from here on

@@ -1,9 +1,10 @@
 """What a step of a model takes on this machine, measured in PyTorch's environment: on a CPU, or on a GPU.
 
-    python -m ddlbench.workers.torch.step_profile resnet50 224x224x3 32 cpu 1 10
+    python -m ddlbench.workers.torch.step_profile resnet50 224x224x3 cpu 1 10 32
 
-The arguments are the model, the shape of an image, the images of a batch, `cpu` or `gpu`, threads, and the steps that
-count. It prints JSON: the device, the parts of a step in ms (medians over the steps), and the memory needed in MB.
+The arguments are the model, the shape of an image, `cpu` or `gpu`, threads, the steps that count, and the images of
+each batch. It prints JSON: the device and its precision, and of each batch the parts of a step in ms, and the memory
+needed in MB. On a CPU this is the most that the process has had, so each batch needs its own.
 """
 
 import json
@@ -18,9 +19,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.torch.gpu import why_no_gpu
 from ddlbench.workers.torch.models import MODELS
 
 _WARMUP_STEPS = 3
+_WARMUP_S = 1.0  # of a GPU, whose clock rises under load
 _LEARNING_RATE, _MOMENTUM = 1e-6, 0.9
 _CLASSES_OF_ANY = 10
 
@@ -65,7 +68,7 @@ class Clock:
 
 
 class Step:
-    """A step of training whose parts are timed.
+    """A step of training that is timed, whole or in parts.
 
     Args:
         name: of the model, a key of MODELS.
@@ -83,32 +86,56 @@ class Step:
         self.labels = torch.randint(0, _CLASSES_OF_ANY, (images,), device=device)
         self.clock = Clock(device)
         self.ready: list[Callable[[], float]] = [lambda: 0.0] * len(self.parameters)
-        for place, parameter in enumerate(self.parameters):
-            parameter.register_post_accumulate_grad_hook(lambda _, place=place: self._note(place))
 
-    def _note(self, place: int) -> None:
-        self.ready[place] = self.clock.mark()
-
-    def timed(self) -> tuple[float, list[float], float]:
+    def whole(self) -> float:
         """Train a step.
+
+        Returns:
+            Its time in ms.
+        """
+        self.clock.begin()
+        began = self.clock.mark()
+        self._forward().backward()
+        self.optimizer.step()
+        done = self.clock.mark()
+        self._end()
+        return done() - began()
+
+    def parts(self) -> tuple[float, list[float], float]:
+        """Train a step, whose time is longer by what the marks take.
 
         Returns:
             The time of the forward pass, of the backward pass before each parameter array from the last to the first,
             and of the optimizer, in ms.
         """
+        hooks = [
+            parameter.register_post_accumulate_grad_hook(lambda _, place=place: self._note(place))
+            for place, parameter in enumerate(self.parameters)
+        ]
         self.clock.begin()
         began = self.clock.mark()
-        loss = cross_entropy(self.model(self.images), self.labels)
+        loss = self._forward()
         forward = self.clock.mark()
         loss.backward()
         backward = self.clock.mark()
         self.optimizer.step()
         done = self.clock.mark()
-        self.optimizer.zero_grad()
-        self.clock.end()
+        self._end()
+        for hook in hooks:
+            hook.remove()
         gradients_ms = [mark() for mark in reversed(self.ready)]
         gradients_ms[-1] = max(*gradients_ms, backward())
         return forward() - began(), between(forward(), gradients_ms), done() - backward()
+
+    def _forward(self) -> torch.Tensor:
+        return cross_entropy(self.model(self.images), self.labels)
+
+    def _note(self, place: int) -> None:
+        self.ready[place] = self.clock.mark()
+
+    def _end(self) -> None:
+        self.optimizer.zero_grad()
+        self.clock.end()
 
 
 def between(start_ms: float, times_ms: Sequence[float]) -> list[float]:
@@ -139,20 +166,78 @@ def profile(name: str, shape: Shape, images: int, device: torch.device, steps: i
         steps: how many count.
 
     Returns:
-        By name: `device`, `torch`, `forward_ms`, `backward_ms`, `optimizer_ms`, `memory_mb`.
+        By name: `forward_ms`, `backward_ms`, `optimizer_ms`, `memory_mb`.
+
+    Raises:
+        SystemExit: the GPU's memory is too small.
     """
-    step = Step(name, shape, images, device)
-    for _ in range(_WARMUP_STEPS):
-        step.timed()
-    forward, backward, optimizer = zip(*(step.timed() for _ in range(steps)), strict=True)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+    try:
+        step = Step(name, shape, images, device)
+        warm_up(step)
+        wholes, parts = zip(*((step.whole(), step.parts()) for _ in range(steps)), strict=True)
+    except torch.OutOfMemoryError as error:
+        raise SystemExit(f"the GPU's memory does not hold {images} images a step: {error}") from error
+    forward_ms, backward_ms, optimizer_ms = scaled(median(wholes), *zip(*parts, strict=True))
     return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
-        "torch": torch.__version__,
-        "forward_ms": median(forward),
-        "backward_ms": [median(times) for times in zip(*backward, strict=True)],
-        "optimizer_ms": median(optimizer),
+        "forward_ms": forward_ms,
+        "backward_ms": backward_ms,
+        "optimizer_ms": optimizer_ms,
         "memory_mb": memory_mb(device),
     }
+
+
+def scaled(
+    step_ms: float,
+    forward_ms: Sequence[float],
+    backward_ms: Sequence[Sequence[float]],
+    optimizer_ms: Sequence[float],
+) -> tuple[float, list[float], float]:
+    """Divide a step's time as the medians of its parts are to each other.
+
+    Their sum is another one: marks take time too, and medians do not add up.
+
+    Args:
+        step_ms: of the whole, without marks.
+        forward_ms: of each step with marks.
+        backward_ms: of each of these, before each parameter array.
+        optimizer_ms: of each of these.
+
+    Returns:
+        The forward pass, the backward pass before each array, and the optimizer, which together are `step_ms`.
+    """
+    forward, optimizer = median(forward_ms), median(optimizer_ms)
+    backward = [median(times) for times in zip(*backward_ms, strict=True)]
+    factor = step_ms / (forward + sum(backward) + optimizer)
+    return factor * forward, [factor * each for each in backward], factor * optimizer
+
+
+def warm_up(step: Step) -> None:
+    """Train steps that do not count.
+
+    Args:
+        step: of the model.
+    """
+    until_s = time.monotonic() + (_WARMUP_S if step.clock.device.type == "cuda" else 0.0)
+    taken = 0
+    while taken < _WARMUP_STEPS or time.monotonic() < until_s:
+        step.parts()
+        taken += 1
+
+
+def precision(device: torch.device) -> str:
+    """Find in which precision PyTorch's convolutions compute, where nobody has chosen one, as in the workers.
+
+    Args:
+        device: that computes.
+
+    Returns:
+        `tf32` (numbers of 10 bits of mantissa are multiplied) on GPUs that have it, else `fp32`.
+    """
+    has_tf32 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+    return "tf32" if has_tf32 and torch.backends.cudnn.allow_tf32 else "fp32"
 
 
 def memory_mb(device: torch.device) -> float:
@@ -169,21 +254,34 @@ def memory_mb(device: torch.device) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def main(name: str, shape: str, images: str, devices: str, threads: str, steps: str) -> None:
-    """Print a profile as JSON.
+def main(name: str, shape: str, devices: str, threads: str, steps: str, *batches: str) -> None:
+    """Print profiles as JSON.
 
     Args:
         name: of the model.
         shape: of an image, as `224x224x3`.
-        images: of the batch.
         devices: `cpu` or `gpu`.
         threads: on a CPU.
         steps: how many count.
+        batches: images of each.
+
+    Raises:
+        SystemExit: there is no GPU that can be used, or its memory is too small.
     """
+    if devices == "gpu" and (why_not := why_no_gpu()):
+        raise SystemExit(why_not)
     torch.set_num_threads(int(threads))
     height, width, channels = map(int, shape.split("x"))
     device = torch.device("cuda", 0) if devices == "gpu" else torch.device("cpu")
-    json.dump(profile(name, (height, width, channels), int(images), device, int(steps)), sys.stdout)
+    found = {
+        "device": torch.cuda.get_device_name(device) if devices == "gpu" else None,
+        "precision": precision(device),
+        "torch": torch.__version__,
+        "profiles": [
+            profile(name, (height, width, channels), int(images), device, int(steps)) for images in batches
+        ],
+    }
+    json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":
