@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from ddlbench.datasets import prepare
 from ddlbench.devices.devices_file import devices_from, problems
@@ -176,8 +177,9 @@ def test_a_study_on_gpus_says_which_and_how_they_were_shared_and_what_they_did(p
     study = copy.deepcopy(TINY_STUDY)
     study["hosts"]["pair"]["memory_gb"] = MEMORY_GB
     study["grids"]["bandwidth"] |= {"devices": "gpu", "bandwidth_mbit": 400}
-    requirements = {"torch": {"requirements": "containers/torch/requirements-cuda.txt"}}
-    prepared.configure({"environments": requirements}, study)
+    environments = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text())["environments"]
+    environments["torch"] = {"requirements": "containers/torch/requirements-cuda.txt"}
+    prepared.configure({"environments": environments}, study)
     prepared.run("tiny2000_fig1")
     here = {gpu.uuid for gpu in gpus_here()}
     assert [record["status"] for record in prepared.records()] == ["measured"] * 2

@@ -29,8 +29,13 @@ def message(tmp_path) -> Callable[..., list[str]]:
         ("small2000_fig1/kind", "table", "small2000_fig1.columns: is missing (a table needs its columns)"),
         ("small2000_fig1/x", "bandwidth", None),
         (
+            "small2000_fig1/x",
+            "model",
+            "small2000_fig1.x: 'model' is no number, and a line's axis has numbers (expected `kind: bar` for it)",
+        ),
+        (
             "fig3",
-            {"grids": ["latency"], "title": "abc", "x": "link", "y": "train_loss", "category": "abc", "caption": "abc"},
+            {"grids": ["latency"], "title": "abc", "x": "latency_ms", "y": "train_loss", "category": "abc", "caption": "abc"},
             "fig3: is not a figure of this study (expected a name that starts with small2000_)",
         ),
     ],

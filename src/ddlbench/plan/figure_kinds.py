@@ -27,6 +27,7 @@ class Kind:
 
 
 SCALES = ("x_scale", "y_scale")
+NAMES = ("model", "sites", "link")  # columns of an x axis that are no numbers
 OF_GRIDS = Kind("this kind of figure", ("grids",), ("lines", "columns", "where", *SCALES))
 KINDS = {
     "probe": Kind(
@@ -85,6 +86,8 @@ def misfits(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         else:
             continue
         yield axis, f"{column!r} cannot be shown by {kind.words} (expected {expected})"
+    if name == "line" and given["x"] in NAMES:
+        yield "x", f"{given['x']!r} is no number, and a line's axis has numbers (expected `kind: bar` for it)"
     for model in given.get("published", ()):
         if (shape := given.get("image_shape")) and shape not in MODELS[model]:
             text = f"{model} does not take images of {shape} (expected {' or '.join(MODELS[model])})"
