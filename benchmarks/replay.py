@@ -9,7 +9,7 @@ What is compared (`--compare`, several by commas; all by default), on cases draw
 - arithmetic: a step whose time passes in the forward pass, so that nothing overlaps, against this time and what the
   bytes take at the link's rate, where that is exact;
 - burning: two hosts with a core each that train a small model, against the same hosts that replay its profile, which
-  `ddlbench profile` has taken alone, at k = 1.
+  `ddlbench profile` takes alone in each turn, at k = 1.
 
 Both sides of a comparison take turns in random order. A ratio is that of step times as without dilation. Each
 comparison has a file of results.
@@ -141,11 +141,11 @@ def waiting(name: str, cases: Sequence[Case], turns: int, steps: int, seed: int)
 def burning(count: int, turns: int, seed: int) -> list[Turn]:
     """All turns of cases that are replayed by burning CPU time: groups of both kinds, one after another."""
     cases, random, python = drawn_small(count, seed), Random(seed), python_of_workers()
-    steps = {case: profile(case) for case in cases}
     found: list[Turn] = []
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         dataset = digits(Path(folder))
         for turn in range(1, turns + 1):
+            steps = {case: profile(case) for case in cases}  # in each turn, as a machine is not always as fast
             times_ms: dict[bool, dict[str, float]] = {}
             for replayed in random.sample((True, False), 2):
                 given = [(asdict(case), asdict(steps[case]) if replayed else None) for case in cases]
