@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -38,9 +39,15 @@ def row(what: str, *, at_least: str, measured: str, peer: str, met: bool) -> dic
     return {"what": what, "at_least": at_least, "measured": measured, "peer": peer, "met": met}
 
 
+@cache
+def code_version() -> dict[str, Any]:
+    """The code before this process has written anything: results are files of the same tree."""
+    return provenance.code_version()
+
+
 def save(name: str, rows: Sequence[Mapping[str, Any]], details: Mapping[str, Any]) -> None:
     """Write <name>.json into the results: the table's rows, what they were made from, and where and when."""
-    code = provenance.code_version()
+    code = code_version()
     result = {
         "benchmark": name,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
