@@ -35,7 +35,8 @@ def message(tmp_path) -> Callable[..., list[str]]:
         ),
         (
             "fig3",
-            {"grids": ["latency"], "title": "abc", "x": "latency_ms", "y": "train_loss", "category": "abc", "caption": "abc"},
+            {"grids": ["latency"], "title": "abc", "x": "latency_ms", "y": "train_loss",
+             "category": "abc", "caption": "abc"},
             "fig3: is not a figure of this study (expected a name that starts with small2000_)",
         ),
     ],
