@@ -128,11 +128,11 @@ def test_a_profile_of_this_gpu_is_a_device_that_the_file_of_devices_may_have(pyt
     environment = REPOSITORY / ".environments/torch-cuda/environment.json"
     asked = Asked(model="resnet18", image_shape="32x32x3", batches=(8, 64), devices="gpu", threads=1, steps=3)
     found = profiled(asked, environment, timeout_s=600)
-    assert list(problems(found, MODELS)) == []
+    assert list(problems(found, MODELS)) == []  # nor a step that takes no time
     (device,) = devices_from(found).values()
     assert device.kind == "gpu"
     assert device.name in {gpu.name for gpu in gpus_here()}
-    assert all(each.division.step_ms > 0 for each in device.profiles)
+    assert [each.batch for each in device.profiles] == [8, 64]
 
 
 def test_on_one_real_host_workers_may_share_a_gpu(train):

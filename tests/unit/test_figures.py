@@ -278,9 +278,12 @@ def test_lines_that_two_things_tell_apart_are_named_as_in_the_legend_where_they_
     assert list(words["words"]) == ["1, GPU; 2, GPU: no GPU here"]
 
 
-def test_devices_tell_lines_apart_and_a_point_that_was_not_replayed_is_this_machines():
-    table = made_up_table({"batch_size": [64, 256]}, workers=1)
-    card = table.assign(compute="replay", replay="A card", point_id=table["point_id"] + "-card")
+@pytest.mark.parametrize("devices", ["cpu", "gpu"])
+def test_devices_tell_lines_apart_and_a_point_that_was_not_replayed_is_this_machines(devices):
+    table = made_up_table({"batch_size": [64, 256]}, workers=1, devices=devices)
+    card = table.assign(
+        devices="cpu", compute="replay", replay="A card", point_id=table["point_id"] + "-card"
+    )
     rows = points(pd.concat([table, card]), figure("made_fig1", "batch_size", "epoch_time_s", lines="replay"))
     assert list(rows["series"].cat.categories) == ["this machine", "A card"]
     assert dict(zip(rows["series"], rows["compute"], strict=True)) == {

@@ -193,10 +193,15 @@ def matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _with_device(rows: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """Name the device of each row, where devices tell the lines apart; what was not replayed is this machine's."""
+    """Name the device of each row, where devices tell the lines apart; what was not replayed is this machine's.
+
+    A replayed row needs no more words: that its emulation ran on processors says nothing of the device.
+    """
     if figure.lines != "replay":
         return rows
-    return rows.assign(replay=rows["replay"].where(rows["replay"].notna(), "this machine"), compute=None)
+    replayed = rows["replay"].notna()
+    named = rows.assign(replay=rows["replay"].where(replayed, "this machine"), compute=None)
+    return named.assign(devices=rows["devices"].astype(object).where(~replayed, None))
 
 
 def _series(rows: pd.DataFrame, figure: Figure) -> pd.Categorical:
@@ -210,6 +215,7 @@ def _series(rows: pd.DataFrame, figure: Figure) -> pd.Categorical:
         tuple(
             f"{value:g}" if isinstance(value, int | float) else NAMES.get(value, str(value).replace("_", " "))
             for value in values
+            if value is not None
         )
         for values in rows[columns].itertuples(index=False)
     ] or [()] * len(rows)
