@@ -145,9 +145,8 @@ def burning(count: int, turns: int, seed: int) -> list[Turn]:
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         dataset = digits(Path(folder))
         for turn in range(1, turns + 1):
-            steps = {
-                case: profile(case) for case in cases
-            }  # in each turn, as a machine is not always as fast
+            # In each turn, as a machine is not always as fast.
+            steps = {case: profile(case) for case in cases}
             times_ms: dict[bool, dict[str, float]] = {}
             for replayed in random.sample((True, False), 2):
                 given = [(asdict(case), asdict(steps[case]) if replayed else None) for case in cases]
