@@ -1,5 +1,7 @@
 """What captions tell, on made-up tables: images, hosts, extrapolation, what differs from the paper."""
 
+from dataclasses import replace
+
 import pytest
 from made_up_tables import figure, made_up_table
 
@@ -29,6 +31,14 @@ def test_a_deviation_is_said_where_a_point_has_its_values_and_nowhere_else():
     assert "Differences from the paper: The paper trains on other images." in said(deviations=(OF_DIGITS,))[1]
     _, of_mnist = said(deviations=(OF_DIGITS,), dataset="mnist")
     assert "Differences" not in of_mnist
+
+
+def test_a_study_of_no_paper_speaks_of_its_own_figure():
+    rows = points(made_up_table({"batch_size": [64, 128], "workers": [1, 2, 4]}), BY_BATCH)
+    assert "In the paper: The paper shows something." in caption(rows, BY_BATCH)
+    ours = caption(rows, replace(BY_BATCH, of_a_paper=False, caption="Two workers share a GPU."))
+    assert ours.endswith("Two workers share a GPU.\n")
+    assert "In the paper" not in ours
 
 
 def test_a_table_that_says_nothing_of_shared_hosts_is_of_hosts_of_one_worker():

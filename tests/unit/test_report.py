@@ -2,6 +2,7 @@
 
 import json
 from html.parser import HTMLParser
+from shutil import copy
 
 import pytest
 
@@ -45,19 +46,30 @@ def page(root):
     return written(root)
 
 
-def written(root):
-    table = root / f"results/tables/{FIGURE}.csv"
+def written(root, config="config/config.yaml", names=(FIGURE,)):
+    tables = [root / f"results/tables/{name}.csv" for name in names]
     claims = sorted((REPOSITORY / "config/claims").glob("*.yaml"))
-    judge_files(claims, [table], root / "results/claims.csv", root / "results/claims.md")
+    judge_files(claims, tables, root / "results/claims.csv", root / "results/claims.md")
     write_page(
         root / "results/report.html",
-        load(REPOSITORY / "config/config.yaml", REPOSITORY),
-        [root / f"results/figures/{FIGURE}.svg"],
-        [table],
+        load(REPOSITORY / config, REPOSITORY),
+        [root / f"results/figures/{name}.svg" for name in names],
+        tables,
         root / "results/claims.csv",
         root,
     )
     return (root / "results/report.html").read_text()
+
+
+def test_a_study_of_no_paper_has_a_heading_and_names_none(root):
+    config = root / "both.yaml"
+    config.write_text(f"studies: [zhao2016, gpu2026]\ndefault_figures: [{FIGURE}]\n")
+    for file in (*(root / "results/figures").glob(f"{FIGURE}.*"), root / f"results/tables/{FIGURE}.csv"):
+        copy(file, str(file).replace(FIGURE, "gpu2026_one"))
+    ours = written(root, config, (FIGURE, "gpu2026_one")).split('id="study-')
+    headings = [part.split("<figure")[0] for part in ours[1:]]
+    assert headings[0].endswith("(2016).</p>\n")
+    assert headings[1].endswith("gpu2026: a GPU beside its replay</h3>\n")
 
 
 def test_it_asks_nothing_of_a_network(page):

