@@ -172,6 +172,30 @@ def bytes_of_a_step(
     }
 
 
+def steps_on_a_slow_link(
+    python: str,
+    datasets: dict[str, str],
+    framework: str,
+    strategy: str,
+    point: dict[str, Any],
+    bandwidth_mbit: float,
+    times: int,
+    replayed: bool = False,
+) -> list[float]:
+    """The times in ms that a worker tells of steps on a link to its server, by commands of one step each."""
+    job = replace(_job(python, framework, strategy, 1, servers=1, replayed=replayed), datasets=datasets)
+    with launched(job) as on_hosts:
+        group, star = on_hosts.group, on_hosts.hosts.star
+        assert star is not None
+        group.connect([ModelShape(*_point(point).key)])
+        group.prepare(_point(point), point["seed"])
+        star.shape(Link(bandwidth_mbit))
+        trained = [group.train(1, from_fresh=not time) for time in range(times)]
+    return [
+        time_ms for replies in trained for reply in replies for of in reply.step_times_ms for time_ms in of
+    ]
+
+
 def bytes_through_cards(
     python: str, strategy: str, point: dict[str, Any], workers: int, workers_per_host: int, framework: str
 ) -> dict[str, list[float]]:

@@ -78,6 +78,7 @@ class ReplayModel:
             ended = tf.timestamp()
         return tf.stack([tf.reshape(index, ()), began, ended, tf.constant(np.nan, tf.float64)])
 
+    @tf.function  # of its own: what depends on its outputs begins once the server has applied all gradients
     def descend(self) -> list[Any]:
         """Take the parameters from the server, let both passes take their time, and have the server apply gradients.
 

@@ -55,6 +55,7 @@ class Model:
         with tf.control_dependencies(written):
             return tf.stack([tf.reshape(index, ()), began, tf.timestamp(), tf.cast(loss, tf.float64)])
 
+    @tf.function  # of its own: what depends on its outputs begins once the server has applied all gradients
     def descend(
         self, images: tf.Tensor, labels: tf.Tensor, momentum: float, applied: bool
     ) -> tuple[tf.Tensor, list[Any]]:

@@ -1,0 +1,58 @@
+"""Steps with a parameter server: what workers tell of their time holds the whole of it, on real links."""
+
+from pathlib import Path
+
+import pytest
+
+from ddlbench.datasets import prepare
+from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES
+from ddlbench.workers.common.memory import parameter_bytes
+from tests.support.needs import OF_FIXTURES
+from tests.support.sandboxes import run_inside
+
+MODEL, SHAPE, BANDWIDTH_MBIT, STEPS = "cnn", (28, 28, 1), 100.0, 3
+REPLAY = {"kind": "gpu", "forward_ms": 1.0, "backward_ms": [1.0] * 8, "optimizer_ms": 1.0}
+SERVED = [
+    pytest.param(
+        name,
+        strategy,
+        replayed,
+        marks=pytest.mark.needs(*OF_FIXTURES[f"{framework.environment}_environment"]),
+    )
+    for name, framework in FRAMEWORKS.items()
+    for replayed, strategies in ((False, framework.strategies), (True, framework.replays))
+    for strategy in strategies
+    if STRATEGIES[strategy].servers
+]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of the data set."""
+    file = tmp_path_factory.mktemp("digits") / "digits.npz"
+    prepare("digits", {}, file)
+    return file
+
+
+@pytest.mark.parametrize(("framework", "strategy", "replayed"), SERVED)
+def test_no_step_is_shorter_than_its_bytes_take_on_the_link(
+    request, tmp_path, digits, framework, strategy, replayed
+):
+    environment = request.getfixturevalue(f"{FRAMEWORKS[framework].environment}_environment")
+    times_ms = run_inside(
+        tmp_path,
+        "steps_on_a_slow_link",
+        python=environment["python"],
+        datasets={"digits-28x28x1": str(digits)},
+        framework=framework,
+        strategy=strategy,
+        replayed=replayed,
+        point={"model": MODEL, "batch_size": 16, "seed": 1, "replay": REPLAY if replayed else None},
+        bandwidth_mbit=BANDWIDTH_MBIT,
+        times=STEPS,
+    )
+    # MXNet pulls each array as soon as the server has it; the others push all before they pull, or pull all first.
+    transfers = 1 if framework == "mxnet" else 2
+    least_ms = transfers * parameter_bytes(MODEL, SHAPE) * 8e-3 / BANDWIDTH_MBIT
+    assert len(times_ms) == STEPS
+    assert min(times_ms) > 0.95 * least_ms  # a burst may pass at once
