@@ -21,6 +21,7 @@ from ddlbench.launch.roles import members, worker_of
 from ddlbench.network.hosts import Host, Placement
 from ddlbench.network.link import Link
 from ddlbench.network.sites import SharedCards
+from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.protocol.codec import read
 from ddlbench.protocol.messages import (
     Concluded,
@@ -177,14 +178,16 @@ def steps_on_a_slow_link(
     datasets: dict[str, str],
     framework: str,
     strategy: str,
+    workers: int,
     point: dict[str, Any],
     bandwidth_mbit: float,
     times: int,
     replayed: bool = False,
 ) -> list[float]:
-    """The times in ms that a worker tells of steps on a link to its server, by commands of one step each."""
-    job = replace(_job(python, framework, strategy, 1, servers=1, replayed=replayed), datasets=datasets)
-    with launched(job) as on_hosts:
+    """The times in ms that workers tell of steps, by commands of one step each; a server has a host of its own."""
+    servers = STRATEGIES[strategy].servers
+    job = _job(python, framework, strategy, workers, servers=servers, replayed=replayed)
+    with launched(replace(job, datasets=datasets)) as on_hosts:
         group, star = on_hosts.group, on_hosts.hosts.star
         assert star is not None
         group.connect([ModelShape(*_point(point).key)])
