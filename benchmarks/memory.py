@@ -17,9 +17,9 @@ from benchmarks.groups import hosts_on, ours, star_of, two_cores
 from ddlbench.datasets import prepare
 from ddlbench.datasets.synthetic import image_counts
 from ddlbench.launch.roles import members, worker_of
-from ddlbench.memory.footprint import Training, process_bytes
-from ddlbench.memory.step_memory import FLOAT_BYTES
 from ddlbench.plan.catalogue import FRAMEWORKS
+from ddlbench.workers.common.footprint.footprint import Training, process_bytes
+from ddlbench.workers.common.footprint.step_memory import FLOAT_BYTES
 
 SYSTEMS = (
     ("torch", "ring_allreduce"),

@@ -181,6 +181,12 @@ def test_one_worker_of_a_parameter_server_learns_what_a_worker_by_itself_learns(
     np.testing.assert_allclose(served["parameters"], alone["even"]["parameters"], atol=1e-6)
 
 
+def test_what_fits_into_memory_is_not_refused(inside):
+    point = {"model": "keras_sequential", "batch_size": 4000, "seed": 1, "steps": 1}
+    (answer,) = inside("trainings", workers=1, memory_gb=2.2, points=[point])  # it takes 1.7
+    assert answer["fits"] == [True]
+
+
 def test_an_asynchronous_server_has_each_worker_make_all_of_its_steps(inside, tmp_path):
     """A fast worker makes more of them than are asked for; so batches are half of all images, whose gradients are
     nearly the same, and lead the same way, and at least as far as all workers' steps do."""

@@ -7,11 +7,11 @@ import pytest
 from ddlbench.cli.main import main
 from ddlbench.doctor.judgement import verdict
 from ddlbench.launch.roles import BESIDES, WORKER
-from ddlbench.memory.footprint import FOOTPRINTS
-from ddlbench.memory.heap import Heap
 from ddlbench.memory.misfits import lacking_here, misfits, needed_bytes, too_large
 from ddlbench.network.hosts import GIB
 from ddlbench.plan import Plan, load
+from ddlbench.workers.common.footprint.footprint import FOOTPRINTS
+from ddlbench.workers.common.footprint.heap import Heap
 from ddlbench.workers.common.memory import parameter_bytes
 from ddlbench.workers.modules import MODULES
 from tests.support.repository import REPOSITORY

@@ -1,1 +1,1 @@
-"""How much memory a point needs, and which points a host cannot hold."""
+"""Which points a host cannot hold."""

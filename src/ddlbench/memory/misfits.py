@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from ddlbench.datasets import synthetic
 from ddlbench.launch.roles import members, worker_of
-from ddlbench.memory.footprint import Training, process_bytes
-from ddlbench.memory.step_memory import FLOAT_BYTES
 from ddlbench.network.hosts import GIB
 from ddlbench.plan import Plan, Point, Run
 from ddlbench.plan.catalogue import BETWEEN_MACHINES, DATASETS
 from ddlbench.runs.placement import placement
 from ddlbench.sweep.repetition import model_shapes
+from ddlbench.workers.common.footprint.footprint import Training, process_bytes
+from ddlbench.workers.common.footprint.step_memory import FLOAT_BYTES
 from ddlbench.workers.common.memory import parameter_bytes
 
 _WITH_TEST_IMAGES = 1.25

@@ -70,22 +70,6 @@ def parameter_bytes(name: str, shape: Shape) -> int:
     return _FLOAT_BYTES * total
 
 
-def activation_bytes(name: str, shape: Shape, images: int) -> int:
-    """Count the bytes of a batch and of all layers' outputs; a rectifier overwrites its input.
-
-    Args:
-        name: of the model, a key of `architectures.ARCHITECTURES`.
-        shape: of an image, (height, width, channels).
-        images: of the batch.
-
-    Returns:
-        Bytes, with float32 numbers.
-    """
-    return (
-        _FLOAT_BYTES * images * (math.prod(shape) + sum(map(math.prod, outputs(layers(name, shape), shape))))
-    )
-
-
 def outputs(layers: Layers, shape: Shape) -> Iterator[Shape]:
     """Find the shape of each layer's output for one image.
 

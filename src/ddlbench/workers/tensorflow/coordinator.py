@@ -67,7 +67,9 @@ class Chief:
         self.model = self.models[self.point.key]
         try:
             if not self.on_gpus:
-                refuse_what_cannot_fit(self.point, self.world_size, self.used_bytes)
+                refuse_what_cannot_fit(
+                    "tensorflow_parameter_server", self.point, self.world_size, self.used_bytes
+                )
             self.model.optimizer.learning_rate = self.point.learning_rate
             self.start_again()
             self.steps(1, applied=False)

@@ -7,11 +7,11 @@ from tensorflow.tsl.protobuf import coordination_config_pb2
 from ddlbench.protocol.messages import Assignment, TrainingPoint
 from ddlbench.system.calls import set_malloc_arenas, set_thread_stack_size
 from ddlbench.workers.common.devices import on_gpu
-from ddlbench.workers.common.memory import activation_bytes, parameter_bytes, refuse
+from ddlbench.workers.common.footprint.footprint import FOOTPRINTS, Training, heap_bytes
+from ddlbench.workers.common.memory import refuse
 from ddlbench.workers.tensorflow.gpu import choose, options
 
 _STACK_BYTES = 1 << 20
-_PARAMETERS, _ACTIVATIONS = 15, 5  # how many copies a step holds in memory, as measured
 _SIGNS = ("could not create a primitive", "could not execute a primitive")  # oneDNN's errors without memory
 
 
@@ -26,23 +26,30 @@ def spare_memory() -> None:
     set_malloc_arenas(1)
 
 
-def refuse_what_cannot_fit(point: TrainingPoint, world_size: int, used_bytes: int) -> None:
-    """Estimate the memory of a training step, and refuse a point that exceeds this process's limit.
+def refuse_what_cannot_fit(worker: str, point: TrainingPoint, world_size: int, used_bytes: int) -> None:
+    """Predict the memory of a training step, and refuse a point that exceeds this process's limit.
 
     Trying the step instead is not safe: without memory for oneDNN the process crashes.
 
     Args:
+        worker: Its kind, a name of `workers.modules.MODULES`.
         point: Its batch size is that of all workers together.
         world_size: How many workers share a batch.
-        used_bytes: Memory that the process takes before the step.
+        used_bytes: Memory that the process took before it had models.
 
     Raises:
-        MemoryError: If the estimate exceeds RLIMIT_DATA.
+        MemoryError: If the prediction exceeds RLIMIT_DATA.
     """
-    name, shape = point.key
-    images = -(-point.batch_size // world_size)
-    step = _PARAMETERS * parameter_bytes(name, shape) + _ACTIVATIONS * activation_bytes(name, shape, images)
-    refuse(used_bytes + step, "TensorFlow and a step take")
+    training = Training(
+        model=point.model,
+        shape=point.image_shape,
+        images=-(-point.batch_size // world_size),
+        workers=world_size,
+        models=(point.key,),
+        has_momentum=point.momentum > 0,
+        data_bytes=0,
+    )
+    refuse(used_bytes + heap_bytes(FOOTPRINTS[worker, "worker"], training), "TensorFlow and a step take")
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -94,7 +94,7 @@ class Worker:
         self.model.session.run(self.model.release)
         try:
             if not on_gpu(self.assignment):
-                refuse_what_cannot_fit(point, world_size, self.used_bytes)
+                refuse_what_cannot_fit("tensorflow_parameter_server_sync", point, world_size, self.used_bytes)
             self.batches = batches_of(
                 point,
                 self.assignment.datasets,

@@ -208,7 +208,7 @@ class RingWorker:
         model = self.models[given.key]
         try:
             if not on_gpu(self.assignment):
-                refuse_what_cannot_fit(given, self.assignment.world_size, self.used_bytes)
+                refuse_what_cannot_fit("tensorflow", given, self.assignment.world_size, self.used_bytes)
             point = Point(self.assignment, model, given, command.seed)
             point.step(together=False)
         except (tf.errors.OpError, MemoryError) as error:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from ddlbench.memory.heap import Block, Heap
-from ddlbench.memory.step_memory import Habits, Step
 from ddlbench.workers.common.architectures import layers
+from ddlbench.workers.common.footprint.heap import Block, Heap
+from ddlbench.workers.common.footprint.step_memory import Habits, Step
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import parameter_bytes
 

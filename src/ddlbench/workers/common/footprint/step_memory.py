@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ddlbench.memory.heap import Block, Heap
+from ddlbench.workers.common.footprint.heap import Block, Heap
 from ddlbench.workers.common.layers import (
     AdaptiveAveragePool,
     BatchNorm,

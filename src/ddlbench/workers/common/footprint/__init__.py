@@ -1,0 +1,1 @@
+"""How much memory a process of a worker group takes, predicted from its model."""
