@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ddlbench.datasets import prepare
 from tests.support.sandboxes import run_inside
 from tests.support.small_steps import ways
 from tests.support.tiny_study import TINY_STUDY
@@ -25,14 +24,6 @@ SYNCHRONOUS = {1: "parameter_server_sync", 2: "parameter_server_device_sync", 3:
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory) -> str:
-    """The data set's file."""
-    path = tmp_path_factory.mktemp("digits") / "digits.npz"
-    prepare("digits", {}, path)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
 def measured_by(tmp_path_factory, mxnet_environment, digits) -> Callable[..., list[dict[str, Any]]]:
     """What worker groups report of ten steps at each point."""
 
@@ -42,7 +33,7 @@ def measured_by(tmp_path_factory, mxnet_environment, digits) -> Callable[..., li
             "trainings",
             points=list(points),
             **{"framework": "mxnet", "python": mxnet_environment["python"]} | group,
-            datasets={"digits-28x28x1": digits},
+            datasets={"digits-28x28x1": str(digits)},
         )
 
     return measure
@@ -136,7 +127,7 @@ def test_a_server_moves_the_parameters_twice_a_worker_and_step(tmp_path, mxnet_e
         tmp_path,
         "bytes_of_a_step",
         python=mxnet_environment["python"],
-        datasets={"digits-28x28x1": digits},
+        datasets={"digits-28x28x1": str(digits)},
         framework="mxnet",
         strategy="parameter_server_sync",
         point={"model": "cnn", "batch_size": 30, "seed": 1},

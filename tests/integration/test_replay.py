@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +11,8 @@ from ddlbench.devices.division import parameter_arrays
 from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES
 from ddlbench.system.package import package_root
 from ddlbench.workers.common.memory import parameter_bytes
-from tests.support.needs import OF_FIXTURES
 from tests.support.sandboxes import run_inside
+from tests.support.selection import needing_environments
 
 # For a byte of gradients: the last may be on their way, and Horovod talks as long as a step lasts.
 LEAST, MOST = 0.99, 1.05
@@ -26,15 +26,6 @@ REPLAYED = [
 ]
 RINGS = [each for each in REPLAYED if not STRATEGIES[each[1]].servers]
 SERVED = [each for each in REPLAYED if STRATEGIES[each[1]].servers]
-
-
-def needing_environments(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Parameters of tests that begin with a framework, with what its environment needs."""
-    fixtures = [f"{FRAMEWORKS[framework].environment}_environment" for framework, *_ in cases]
-    return [
-        pytest.param(*case, marks=pytest.mark.needs(*OF_FIXTURES[fixture]))
-        for case, fixture in zip(cases, fixtures, strict=True)
-    ]
 
 
 def step(kind: str = "gpu", total_ms: float = 3.0) -> dict[str, Any]:

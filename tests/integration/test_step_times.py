@@ -1,25 +1,17 @@
 """The time of a step that workers tell holds the whole of it, in each framework and strategy: on real links."""
 
-from pathlib import Path
-
 import pytest
 
-from ddlbench.datasets import prepare
 from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES
 from ddlbench.workers.common.memory import parameter_bytes
-from tests.support.needs import OF_FIXTURES
 from tests.support.sandboxes import run_inside
+from tests.support.selection import needing_environments
 
 MODEL, SHAPE, BANDWIDTH_MBIT, STEPS = "cnn", (28, 28, 1), 100.0, 3
 REPLAY = {"kind": "gpu", "forward_ms": 1.0, "backward_ms": [1.0] * 8, "optimizer_ms": 1.0}
 WORKERS = {"ring_allreduce": 2, "ring_allreduce_fp16": 2}  # others: one and a server
 CASES = [
-    pytest.param(
-        name,
-        strategy,
-        replayed,
-        marks=pytest.mark.needs(*OF_FIXTURES[f"{framework.environment}_environment"]),
-    )
+    (name, strategy, replayed)
     for name, framework in FRAMEWORKS.items()
     for replayed, strategies in ((False, framework.strategies), (True, framework.replays))
     for strategy in strategies
@@ -34,15 +26,7 @@ def least_transfers(framework: str, strategy: str) -> float:
     return 1 if framework == "mxnet" else 2  # MXNet pulls each array as soon as the server has it
 
 
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of the data set."""
-    file = tmp_path_factory.mktemp("digits") / "digits.npz"
-    prepare("digits", {}, file)
-    return file
-
-
-@pytest.mark.parametrize(("framework", "strategy", "replayed"), CASES)
+@pytest.mark.parametrize(("framework", "strategy", "replayed"), needing_environments(CASES))
 def test_no_step_is_shorter_than_its_bytes_take_on_the_link(
     request, tmp_path, digits, framework, strategy, replayed
 ):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ddlbench.datasets import prepare
 from tests.support.repository import REPOSITORY
 from tests.support.sandboxes import run_inside
 from tests.support.small_steps import ways
@@ -27,14 +26,6 @@ MLP_BYTES = 4 * 109_386
 LONG_NAME = {"model": "keras_sequential", "batch_size": 32, "seed": 1, "steps": 3}  # with an underscore
 OTHERS = {"normalised": NORMALISED, "long_name": LONG_NAME}
 Trained = dict[str, dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of the data set."""
-    file = tmp_path_factory.mktemp("digits") / "digits.npz"
-    prepare("digits", {}, file)
-    return file
 
 
 @pytest.fixture(scope="module")

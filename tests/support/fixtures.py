@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ddlbench.datasets import prepare
 from tests.support.docker_engine import docker_engine
 from tests.support.loopback_server import Serve, serving
 from tests.support.once import made_once
@@ -41,6 +42,14 @@ def horovod_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
 def mxnet_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """MXNet's environment in this repository, likewise."""
     return made_environment("mxnet", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a small data set."""
+    file = tmp_path_factory.mktemp("digits") / "digits.npz"
+    prepare("digits", {}, file)
+    return file
 
 
 @pytest.fixture(scope="session")

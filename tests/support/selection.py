@@ -6,10 +6,12 @@ pytest --left-out      what `--ordinary` has left out the last time; what is mis
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from ddlbench.plan.catalogue import FRAMEWORKS
 from tests.support.needs import NEEDS, OF_FIXTURES, is_here
 from tests.support.sandboxes import backends_here
 from tests.support.scheduling import EXPENSIVE
@@ -111,3 +113,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("other_kernel")
     if set(getattr(item, "fixturenames", ())) & set(EXPENSIVE):
         item.add_marker(pytest.mark.timeout(3600))
+
+
+def needing_environments(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Parameters of tests that begin with a framework, with what its environment needs."""
+    fixtures = [f"{FRAMEWORKS[framework].environment}_environment" for framework, *_ in cases]
+    return [
+        pytest.param(*case, marks=pytest.mark.needs(*OF_FIXTURES[fixture]))
+        for case, fixture in zip(cases, fixtures, strict=True)
+    ]

@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-MODULES = ("star", "links", "sites", "checks", "groups", "horovod", "shares")
+MODULES = ("star", "links", "sites", "checks", "groups", "steps", "horovod", "shares")
 
 
 def run(name: str, arguments: str, answer: str) -> None:
