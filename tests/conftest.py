@@ -1,6 +1,8 @@
 """All tests: their fixtures, which of them run here, and which run together."""
 
+import compileall
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +23,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         die_with_parent()
+    else:  # once for the processes of copies of the repository, which write no compiled modules
+        compileall.compile_dir(Path(__file__).parents[1] / "src", quiet=1)
 
 
 pytest.register_assert_rewrite("tests.support")

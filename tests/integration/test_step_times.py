@@ -47,3 +47,26 @@ def test_no_step_is_shorter_than_its_bytes_take_on_the_link(
     least_ms = least_transfers(framework, strategy) * parameter_bytes(MODEL, SHAPE) * 8e-3 / BANDWIDTH_MBIT
     assert len(times_ms) == STEPS * WORKERS.get(strategy, 1)
     assert min(times_ms) > 0.95 * least_ms  # a burst may pass at once
+
+
+ASYNCHRONOUS = [case for case in CASES if not STRATEGIES[case[1]].is_synchronous]
+
+
+@pytest.mark.parametrize(("framework", "strategy", "replayed"), needing_environments(ASYNCHRONOUS))
+def test_workers_that_wait_for_nobody_begin_one_after_another(
+    request, tmp_path, digits, framework, strategy, replayed
+):
+    environment = request.getfixturevalue(f"{FRAMEWORKS[framework].environment}_environment")
+    took_s = run_inside(
+        tmp_path,
+        "time_of_a_staggered_step",
+        python=environment["python"],
+        datasets={"digits-28x28x1": str(digits)},
+        framework=framework,
+        strategy=strategy,
+        workers=3,
+        replayed=replayed,
+        point={"model": MODEL, "batch_size": 48, "seed": 1, "replay": REPLAY if replayed else None},
+        delay_s=3.0,
+    )
+    assert took_s > 6.0  # when the third begins

@@ -9,7 +9,7 @@ from ddlbench.devices.uneven import Jitter, Uneven
 from ddlbench.plan import load
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep import steps as steps_module
-from ddlbench.sweep.steps import FEWEST_OF_LOSSY, planned_steps, train
+from ddlbench.sweep.steps import FEWEST_OF_LOSSY, Stagger, TrainedSteps, joined_times_ms, planned_steps, train
 from tests.support.repository import REPOSITORY
 
 PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
@@ -23,7 +23,7 @@ class Steps:
     def __init__(self, times_ms):
         self.times_ms, self.now_s = list(times_ms), 0.0
 
-    def train(self, steps, from_fresh=False):
+    def train(self, steps, from_fresh=False, delay_s=0.0):
         taken, self.times_ms = self.times_ms[:steps], self.times_ms[steps:]
         self.now_s += sum(taken) / 1000
         return [Trained(step_times_ms=[taken])]
@@ -52,11 +52,11 @@ def test_a_repetition_that_stalls_is_cut_and_one_that_waits_for_time_outs_is_not
 ):
     group = Steps([step_ms] * 16)
     monkeypatch.setattr(steps_module, "monotonic", lambda: group.now_s)
-    parts = train(group, 16, budget_s=0.2)
+    parts = train(group, 16, budget_s=0.2).parts
     assert [len(part[0].step_times_ms[0]) for part in parts] == [4] * (trained // 4)
 
 
-def replayed(kind="gpu", jitter=None, loss_percent=0.0):
+def replayed(kind="gpu", jitter=None, loss_percent=0.0, strategy="ring_allreduce"):
     replay = Replay(
         name="a device",
         device="v100",
@@ -68,7 +68,8 @@ def replayed(kind="gpu", jitter=None, loss_percent=0.0):
         backward_ms=[100.0],
         optimizer_ms=100.0,
     )
-    point = replace(POINT, replay=replay, loss_percent=loss_percent, uneven=Uneven("all alike", (), jitter))
+    uneven = Uneven("all alike", (), jitter)
+    point = replace(POINT, replay=replay, loss_percent=loss_percent, uneven=uneven, strategy=strategy)
     return planned_steps(Steps([]), replace(MEASURE, min_steps=3), point, dilation=100.0)
 
 
@@ -76,4 +77,40 @@ def test_one_step_is_enough_where_a_gpus_compute_is_replayed_and_nothing_is_draw
     assert replayed() == (1, 0)
     assert replayed(kind="cpu") == (3, 0)
     assert replayed(jitter=Jitter("lognormal", 0.1, 1)) == (3, 0)
+    assert replayed(strategy="parameter_server_async") == (3, 0)  # the order of its workers
     assert replayed(loss_percent=1.0) == (FEWEST_OF_LOSSY, 0)
+
+
+def staggered(strategy="parameter_server_async", workers=4, bandwidth_mbit=100.0):
+    point = replace(POINT, strategy=strategy, workers=workers, bandwidth_mbit=bandwidth_mbit)
+    return Stagger.of(point, 10.0, 1_000_000)
+
+
+def test_workers_that_wait_for_nobody_begin_apart_by_what_the_parameters_take_on_the_link():
+    assert staggered().delay_s == pytest.approx(3.2)  # 32 Mbit at 100 Mbit/s, dilated ten times
+    assert staggered(bandwidth_mbit=None).delay_s == 0
+    assert staggered("parameter_server_sync") == staggered(workers=1) == Stagger()
+
+
+def test_steps_in_unison_and_those_after_others_have_ended_do_not_count():
+    stagger = staggered()
+    first, last = [200.0] * stagger.first, [50.0] * stagger.last
+    counted = [[float(part)] * stagger.uncounted for part in range(2)]  # at least as many as do not count
+    times_ms = [time for part in counted for time in (*first, *part, *last)]
+    trained = train(Steps(times_ms), 2 * stagger.uncounted, budget_s=1.0, stagger=stagger)
+    assert [part[0].step_times_ms for part in trained.counted] == [[part] for part in counted]
+    assert len(trained.times_ms[0]) == 2 * stagger.uncounted + trained.uncounted_steps
+
+
+def test_all_steps_of_synchronous_workers_count_and_of_a_whole_training():
+    in_parts = train(Steps([1.0, 2.0]), 2, budget_s=1.0, stagger=staggered("ring_allreduce"))
+    whole = train(Steps([1.0, 2.0]), 2, stagger=staggered())
+    assert joined_times_ms(in_parts.counted) == joined_times_ms(whole.counted) == [[1.0, 2.0]]
+
+
+def test_what_steps_that_do_not_count_take_more_is_communication():
+    report = Trained([[30.0, 20.0, 19.0], [32.0, 20.0, 21.0]], 0.5, 5.0, 5.0, 10.0 + 11.0 / 3)
+    (member,), (silent,) = TrainedSteps([[report], [Trained()]], Stagger(first=1)).counted
+    assert member.step_times_ms == [[20.0, 19.0], [20.0, 21.0]]
+    assert member.forward_ms + member.backward_ms + member.communication_ms == pytest.approx(20.0)
+    assert silent == Trained()

@@ -100,12 +100,13 @@ class WorkerGroup:
         """
         return self.command(Prepare(point, seed), Prepared, "preparing", self.timeouts.prepare_s)
 
-    def train(self, steps: int, *, from_fresh: bool = False) -> list[Trained]:
+    def train(self, steps: int, *, from_fresh: bool = False, delay_s: float = 0.0) -> list[Trained]:
         """Train some steps on every rank.
 
         Args:
             steps: how many.
             from_fresh: first set everything as the point's seed determines it.
+            delay_s: each worker begins so much later than the one before it.
 
         Returns:
             Step times in ms, by rank; they are empty for ranks of which others report the times.
@@ -113,8 +114,10 @@ class WorkerGroup:
         Raises:
             WorkerFailed: a member died, was silent or too slow.
         """
-        limit_s = self.timeouts.prepare_s + steps * self.timeouts.step_s
-        return self.command(Train(steps, from_fresh), Trained, "training", limit_s)
+        limit_s = (
+            self.timeouts.prepare_s + steps * self.timeouts.step_s + len(self._members.by_rank) * delay_s
+        )
+        return self.command(Train(steps, from_fresh, delay_s), Trained, "training", limit_s)
 
     def conclude(self, *, evaluate: bool, save_to: str | None = None) -> list[Concluded]:
         """Hash the parameters on every rank; one tests and saves them, if asked.

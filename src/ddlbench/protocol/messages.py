@@ -204,10 +204,15 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Train:
-    """Train some steps, each timed; from_fresh: first set everything as the seed determines it."""
+    """Train some steps, each timed.
+
+    from_fresh: first set everything as the seed determines it. delay_s: each worker begins so much later than the one
+    before it.
+    """
 
     steps: int
     from_fresh: bool = False
+    delay_s: float = 0.0
 
 
 @dataclass(frozen=True)

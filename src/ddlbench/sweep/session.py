@@ -35,7 +35,7 @@ from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
-from ddlbench.sweep.steps import joined_times_ms, planned_steps, steps_of_training, train
+from ddlbench.sweep.steps import Stagger, planned_steps, steps_of_training, train
 from ddlbench.sweep.undisturbed import patience_s, undisturbed
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry
@@ -178,10 +178,10 @@ class Session:
         is_cold = (is_new or self.is_cold) and not pending.point.replay  # which has nothing to warm up
         warmup_steps = self.job.measure.warmup_steps if is_cold else 0
         self.is_cold = False
-        counts = (each.parameter_count for each in prepared if each.parameter_count is not None)
+        count = next(each.parameter_count for each in prepared if each.parameter_count is not None)
         with self.group.fillers.running():
-            of_training = self._trained(pending, warmup_steps)
-        return {"link": link, **of_training, "parameter_count": next(counts)}
+            of_training = self._trained(pending, warmup_steps, count)
+        return {"link": link, **of_training, "parameter_count": count}
 
     def _prepared(self, pending: PendingPoint) -> list[Prepared]:
         """Send the point to the workers; each tries one step alone."""
@@ -192,7 +192,7 @@ class Session:
             self.clock.steps_s += monotonic() - began
         return prepared
 
-    def _trained(self, pending: PendingPoint, warmup_steps: int) -> dict[str, object]:
+    def _trained(self, pending: PendingPoint, warmup_steps: int, parameters: int) -> dict[str, object]:
         """Train as many steps as each repetition of the point has; the first time, find out how many that is."""
         group, measure, began = self.group.group, self.job.measure, monotonic()
         if warmup_steps:
@@ -206,12 +206,13 @@ class Session:
             self.telemetry.begin(point_id(pending.point), pending.repetition)
         workers_are_here = self.runtime == "bare" and self.job.group.fabric not in BETWEEN_MACHINES
         use = CoreUse(self.group) if workers_are_here else None
-        parts = train(group, steps, budget_s=None if whole else measure.step_budget_s)
+        stagger = Stagger.of(pending.point, pending.dilation, parameters)
+        made = train(group, steps, budget_s=None if whole else measure.step_budget_s, stagger=stagger)
         used = use.since_start() if use else NOT_KNOWN
-        sampled = self.telemetry.end(len(joined_times_ms(parts)[0])) if self.telemetry else None
+        sampled = self.telemetry.end(len(made.times_ms[0])) if self.telemetry else None
         self.clock.steps_s += monotonic() - began
         ends = group.conclude(evaluate=pending.point.epochs > 0)
-        found = trained(parts, ends, dilation=pending.dilation, startup_s=self.group.startup_s)
+        found = trained(made.counted, ends, dilation=pending.dilation, startup_s=self.group.startup_s)
         if self.job.synchronous and found["parameters_identical"] is False:
             raise DdlbenchError(
                 f"{pending.words}: the ranks' parameters differ after synchronous training: "
@@ -219,10 +220,8 @@ class Session:
             )
         return {
             **found,
-            "own_work_percent": own_work_percent(
-                self.job, pending, joined_times_ms(parts), used["scheduling"]
-            ),
-            "warmup_steps": warmup_steps,
+            "own_work_percent": own_work_percent(self.job, pending, made.times_ms, used["scheduling"]),
+            "warmup_steps": warmup_steps + made.uncounted_steps,
             "planned_steps": steps,
             "synchronous": self.job.synchronous,
             **used,

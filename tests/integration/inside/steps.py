@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
@@ -79,6 +80,26 @@ def steps_on_a_slow_link(
     return [
         time_ms for replies in trained for reply in replies for of in reply.step_times_ms for time_ms in of
     ]
+
+
+def time_of_a_staggered_step(
+    python: str,
+    datasets: dict[str, str],
+    framework: str,
+    strategy: str,
+    workers: int,
+    point: dict[str, Any],
+    delay_s: float,
+    replayed: bool = False,
+) -> float:
+    """How long a step of workers that begin one after another takes in s, from the command to the last reply."""
+    servers = STRATEGIES[strategy].servers
+    job = group_job(python, framework, strategy, workers, servers=servers, replayed=replayed)
+    job = replace(job, datasets=datasets)
+    with _prepared(job, training_point(point), point["seed"], Link(1000)) as (on_hosts, _):
+        began_s = monotonic()
+        on_hosts.group.train(1, from_fresh=True, delay_s=delay_s)
+        return monotonic() - began_s
 
 
 def bytes_through_cards(

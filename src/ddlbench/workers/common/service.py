@@ -1,6 +1,7 @@
 """The loop of every worker: receive a command from the supervisor, carry it out, reply; until Stop comes."""
 
 import os
+import time
 import traceback
 from collections.abc import Callable
 from typing import Protocol
@@ -121,6 +122,16 @@ def say_ready(control: Control, versions: dict[str, str], *, reconnects: bool) -
         reconnects: whether `connect` replaces existing connections.
     """
     control.send(Ready(versions, reconnects, slice_ms()))
+
+
+def await_turn(index: int, command: Train) -> None:
+    """Wait until this worker is to begin its steps, if workers begin one after another.
+
+    Args:
+        index: of the worker, from 0.
+        command: by how much each begins later than the one before it.
+    """
+    time.sleep(index * command.delay_s)
 
 
 def serve(control: Control, carry_out: Callable[[Command], Reply]) -> None:

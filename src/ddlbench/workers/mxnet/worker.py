@@ -29,7 +29,7 @@ from ddlbench.workers.common.batches import batches_of, share_of
 from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu
 from ddlbench.workers.common.layers import Shape
-from ddlbench.workers.common.service import commands_of, say_ready, serve
+from ddlbench.workers.common.service import await_turn, commands_of, say_ready, serve
 from ddlbench.workers.mxnet.kvstore_model import Model, can_be_held, cross_entropy
 from ddlbench.workers.mxnet.models import dump
 from ddlbench.workers.mxnet.optimizer import FreshSGD
@@ -142,6 +142,7 @@ class Worker:
         if command.from_fresh or not self.is_fresh:
             self.start_again()
         mx.nd.waitall()
+        await_turn(self.index, command)
         step_times_ms: list[float] = []
         for _ in range(command.steps):
             started = time.perf_counter()

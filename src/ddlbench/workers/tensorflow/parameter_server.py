@@ -19,7 +19,7 @@ from tensorflow.python.ops import script_ops
 
 from ddlbench.protocol.messages import Assignment, Prepare, Prepared, Train, Trained
 from ddlbench.workers.common.batches import batches_of
-from ddlbench.workers.common.service import Idle, Member, work
+from ddlbench.workers.common.service import Idle, Member, await_turn, work
 from ddlbench.workers.tensorflow.coordinator import Chief
 from ddlbench.workers.tensorflow.gpu import versions, why_not
 from ddlbench.workers.tensorflow.group import start_server
@@ -67,6 +67,7 @@ class Worker(Idle):
         Returns:
             No times.
         """
+        await_turn(self.index, command)
         with self.changed:
             if command.from_fresh:
                 self.batches.start_again()

@@ -30,7 +30,7 @@ from ddlbench.protocol.messages import (
 )
 from ddlbench.workers.common.replay.arrays import own_value, parameter_shapes
 from ddlbench.workers.common.replay.compute import ReplayedCompute
-from ddlbench.workers.common.service import Idle, Member, work
+from ddlbench.workers.common.service import Idle, Member, await_turn, work
 from ddlbench.workers.tensorflow.gpu import versions
 from ddlbench.workers.tensorflow.group import start_server
 from ddlbench.workers.tensorflow.parameter_server import Server
@@ -114,6 +114,7 @@ class Worker(Idle):
         if command.from_fresh:
             for each in self.arrays.gradients:
                 each.fill(own_value(self.assignment))
+        await_turn(self.assignment.index, command)
         self.note_command()
         return Trained()
 

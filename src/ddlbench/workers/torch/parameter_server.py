@@ -39,7 +39,7 @@ from ddlbench.protocol.messages import (
     TrainingPoint,
 )
 from ddlbench.workers.common.listener import await_listener, await_running
-from ddlbench.workers.common.service import work
+from ddlbench.workers.common.service import await_turn, work
 from ddlbench.workers.torch.evaluation import fingerprint
 from ddlbench.workers.torch.gpu import device_of, finish, versions, why_not
 from ddlbench.workers.torch.memory import refuse_what_cannot_fit
@@ -130,6 +130,7 @@ class Worker:
             self.share.start_again()
         self.trainings += 1
         rpc.rpc_sync(SERVER, await_training, args=(self.trainings,))
+        await_turn(self.assignment.index, command)
         loss = torch.tensor(float("nan"))
         marks: list[tuple[float, ...]] = []
         for _ in range(command.steps):

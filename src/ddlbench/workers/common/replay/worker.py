@@ -15,6 +15,7 @@ from ddlbench.protocol.messages import (
     Trained,
 )
 from ddlbench.workers.common.replay.compute import ReplayedCompute
+from ddlbench.workers.common.service import await_turn
 
 
 class Model(Protocol):
@@ -80,6 +81,7 @@ class ReplayWorker(Generic[SomeModel]):
         assert self.point is not None
         if command.from_fresh:
             self.point.start_again()
+        await_turn(self.assignment.index, command)
         step_times_ms: list[float] = []
         sums_ms: dict[str, float] = {}
         for _ in range(command.steps):
