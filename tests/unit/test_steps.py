@@ -9,7 +9,15 @@ from ddlbench.devices.uneven import Jitter, Uneven
 from ddlbench.plan import load
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep import steps as steps_module
-from ddlbench.sweep.steps import FEWEST_OF_LOSSY, Stagger, TrainedSteps, joined_times_ms, planned_steps, train
+from ddlbench.sweep.steps import (
+    FEWEST_OF_LOSSY,
+    Stagger,
+    TrainedSteps,
+    is_cold_for,
+    joined_times_ms,
+    planned_steps,
+    train,
+)
 from tests.support.repository import REPOSITORY
 
 PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
@@ -56,8 +64,8 @@ def test_a_repetition_that_stalls_is_cut_and_one_that_waits_for_time_outs_is_not
     assert [len(part[0].step_times_ms[0]) for part in parts] == [4] * (trained // 4)
 
 
-def replayed(kind="gpu", jitter=None, loss_percent=0.0, strategy="ring_allreduce"):
-    replay = Replay(
+def a_replay(kind="gpu"):
+    return Replay(
         name="a device",
         device="v100",
         kind=kind,
@@ -68,6 +76,10 @@ def replayed(kind="gpu", jitter=None, loss_percent=0.0, strategy="ring_allreduce
         backward_ms=[100.0],
         optimizer_ms=100.0,
     )
+
+
+def replayed(kind="gpu", jitter=None, loss_percent=0.0, strategy="ring_allreduce"):
+    replay = a_replay(kind)
     uneven = Uneven("all alike", (), jitter)
     point = replace(POINT, replay=replay, loss_percent=loss_percent, uneven=uneven, strategy=strategy)
     return planned_steps(Steps([]), replace(MEASURE, min_steps=3), point, dilation=100.0)
@@ -79,6 +91,18 @@ def test_one_step_is_enough_where_a_gpus_compute_is_replayed_and_nothing_is_draw
     assert replayed(jitter=Jitter("lognormal", 0.1, 1)) == (3, 0)
     assert replayed(strategy="parameter_server_async") == (3, 0)  # the order of its workers
     assert replayed(loss_percent=1.0) == (FEWEST_OF_LOSSY, 0)
+
+
+def test_replayed_compute_warms_up_only_tcps_windows_of_a_new_group():
+    waiting, distant = (
+        replace(POINT, replay=a_replay(), latency_ms=latency_ms) for latency_ms in (0.0, 20.0)
+    )
+    assert is_cold_for(distant, new_link=True, new_group=True)
+    assert not is_cold_for(distant, new_link=True, new_group=False)
+    assert not is_cold_for(waiting, new_link=True, new_group=True)
+    assert is_cold_for(POINT, new_link=True, new_group=False)
+    assert is_cold_for(POINT, new_link=False, new_group=True)
+    assert not is_cold_for(POINT, new_link=False, new_group=False)
 
 
 def staggered(strategy="parameter_server_async", workers=4, bandwidth_mbit=100.0):

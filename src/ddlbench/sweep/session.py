@@ -35,7 +35,7 @@ from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
-from ddlbench.sweep.steps import Stagger, planned_steps, steps_of_training, train
+from ddlbench.sweep.steps import Stagger, is_cold_for, planned_steps, steps_of_training, train
 from ddlbench.sweep.undisturbed import patience_s, undisturbed
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry
@@ -175,7 +175,7 @@ class Session:
         prepared = self._prepared(pending)
         if not all(reply.fits for reply in prepared):
             return not_fitting(lacked_memory(self.job.group, self.group, prepared))
-        is_cold = (is_new or self.is_cold) and not pending.point.replay  # which has nothing to warm up
+        is_cold = is_cold_for(pending.point, new_link=is_new, new_group=self.is_cold)
         warmup_steps = self.job.measure.warmup_steps if is_cold else 0
         self.is_cold = False
         count = next(each.parameter_count for each in prepared if each.parameter_count is not None)

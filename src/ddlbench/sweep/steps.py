@@ -161,6 +161,26 @@ def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: 
     return fitting(fastest_ms), 1 + more
 
 
+def is_cold_for(point: Point, *, new_link: bool, new_group: bool) -> bool:
+    """Tell whether the first steps of a point would be slower than those of the rest of a training.
+
+    Replayed compute has no caches to warm up. But on a link with latency TCP's windows must have grown, for which the
+    first step of a new group takes up to a third longer; on later links they are wide enough.
+
+    Args:
+        point: of the plan.
+        new_link: whether nothing was trained on its link since that was made.
+        new_group: whether the worker group has trained nothing.
+
+    Returns:
+        Whether steps must come first that do not count.
+    """
+    if not point.replay:
+        return new_link or new_group
+    has_latency = point.sites is not None or bool(point.latency_ms)
+    return new_group and has_latency
+
+
 def _fewest(measure: Measure, point: Point) -> int:
     """The fewest steps that say something about a point; links between sites may vary, as jitter does."""
     link = link_of(point)
