@@ -17,6 +17,7 @@ CASES = [
     for strategy in strategies
     if strategy in WORKERS or STRATEGIES[strategy].servers
 ]
+ASYNCHRONOUS = [case for case in CASES if not STRATEGIES[case[1]].is_synchronous]
 
 
 def least_transfers(framework: str, strategy: str) -> float:
@@ -26,47 +27,40 @@ def least_transfers(framework: str, strategy: str) -> float:
     return 1 if framework == "mxnet" else 2  # MXNet pulls each array as soon as the server has it
 
 
+@pytest.fixture
+def steps(request, tmp_path, digits):
+    """Train steps of a case on a link of 100 Mbit/s; what `steps_on_a_slow_link` tells of them."""
+
+    def train(framework, strategy, replayed, *, workers, times, delay_s=0.0):
+        environment = request.getfixturevalue(f"{FRAMEWORKS[framework].environment}_environment")
+        return run_inside(
+            tmp_path,
+            "steps_on_a_slow_link",
+            python=environment["python"],
+            datasets={"digits-28x28x1": str(digits)},
+            framework=framework,
+            strategy=strategy,
+            workers=workers,
+            replayed=replayed,
+            point={"model": MODEL, "batch_size": 16, "seed": 1, "replay": REPLAY if replayed else None},
+            bandwidth_mbit=BANDWIDTH_MBIT,
+            times=times,
+            delay_s=delay_s,
+        )
+
+    return train
+
+
 @pytest.mark.parametrize(("framework", "strategy", "replayed"), needing_environments(CASES))
-def test_no_step_is_shorter_than_its_bytes_take_on_the_link(
-    request, tmp_path, digits, framework, strategy, replayed
-):
-    environment = request.getfixturevalue(f"{FRAMEWORKS[framework].environment}_environment")
-    times_ms = run_inside(
-        tmp_path,
-        "steps_on_a_slow_link",
-        python=environment["python"],
-        datasets={"digits-28x28x1": str(digits)},
-        framework=framework,
-        strategy=strategy,
-        workers=WORKERS.get(strategy, 1),
-        replayed=replayed,
-        point={"model": MODEL, "batch_size": 16, "seed": 1, "replay": REPLAY if replayed else None},
-        bandwidth_mbit=BANDWIDTH_MBIT,
-        times=STEPS,
-    )
+def test_no_step_is_shorter_than_its_bytes_take_on_the_link(steps, framework, strategy, replayed):
+    workers = WORKERS.get(strategy, 1)
+    times_ms = steps(framework, strategy, replayed, workers=workers, times=STEPS)["step_times_ms"]
     least_ms = least_transfers(framework, strategy) * parameter_bytes(MODEL, SHAPE) * 8e-3 / BANDWIDTH_MBIT
-    assert len(times_ms) == STEPS * WORKERS.get(strategy, 1)
+    assert len(times_ms) == STEPS * workers
     assert min(times_ms) > 0.95 * least_ms  # a burst may pass at once
 
 
-ASYNCHRONOUS = [case for case in CASES if not STRATEGIES[case[1]].is_synchronous]
-
-
 @pytest.mark.parametrize(("framework", "strategy", "replayed"), needing_environments(ASYNCHRONOUS))
-def test_workers_that_wait_for_nobody_begin_one_after_another(
-    request, tmp_path, digits, framework, strategy, replayed
-):
-    environment = request.getfixturevalue(f"{FRAMEWORKS[framework].environment}_environment")
-    took_s = run_inside(
-        tmp_path,
-        "time_of_a_staggered_step",
-        python=environment["python"],
-        datasets={"digits-28x28x1": str(digits)},
-        framework=framework,
-        strategy=strategy,
-        workers=3,
-        replayed=replayed,
-        point={"model": MODEL, "batch_size": 48, "seed": 1, "replay": REPLAY if replayed else None},
-        delay_s=3.0,
-    )
-    assert took_s > 6.0  # when the third begins
+def test_workers_that_wait_for_nobody_begin_one_after_another(steps, framework, strategy, replayed):
+    (took_s,) = steps(framework, strategy, replayed, workers=3, times=1, delay_s=3.0)["answered_s"]
+    assert took_s > 6.0  # when the third begins: nobody sleeps for less, however busy the machine is

@@ -9,15 +9,16 @@ from ddlbench.devices.uneven import Jitter, Uneven
 from ddlbench.plan import load
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep import steps as steps_module
+from ddlbench.sweep.stagger import AT_ONCE, Stagger
 from ddlbench.sweep.steps import (
     FEWEST_OF_LOSSY,
-    Stagger,
     TrainedSteps,
     is_cold_for,
     joined_times_ms,
     planned_steps,
     train,
 )
+from ddlbench.workers.common.memory import parameter_bytes
 from tests.support.repository import REPOSITORY
 
 PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
@@ -107,13 +108,14 @@ def test_replayed_compute_warms_up_only_tcps_windows_of_a_new_group():
 
 def staggered(strategy="parameter_server_async", workers=4, bandwidth_mbit=100.0):
     point = replace(POINT, strategy=strategy, workers=workers, bandwidth_mbit=bandwidth_mbit)
-    return Stagger.of(point, 10.0, 1_000_000)
+    return Stagger.of(point, 10.0)
 
 
 def test_workers_that_wait_for_nobody_begin_apart_by_what_the_parameters_take_on_the_link():
-    assert staggered().delay_s == pytest.approx(3.2)  # 32 Mbit at 100 Mbit/s, dilated ten times
+    size_mbit = 8e-6 * parameter_bytes(POINT.model, POINT.image_shape)
+    assert staggered().delay_s == pytest.approx(10 * size_mbit / 100)  # dilated ten times
     assert staggered(bandwidth_mbit=None).delay_s == 0
-    assert staggered("parameter_server_sync") == staggered(workers=1) == Stagger()
+    assert staggered("parameter_server_sync") == staggered(workers=1) == AT_ONCE
 
 
 def test_steps_in_unison_and_those_after_others_have_ended_do_not_count():

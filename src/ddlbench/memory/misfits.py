@@ -56,11 +56,11 @@ def needed_bytes(run: Run, point: Point) -> int:
         which is the least: it makes no activations and reads no images.
     """
     if point.replay:
-        return 2 * parameter_bytes(point.model, _shape(point))
+        return 2 * parameter_bytes(point.model, point.image_shape)
     shapes = tuple((each.model, each.image_shape) for each in model_shapes(run.points))
     training = Training(
         model=point.model,
-        shape=_shape(point),
+        shape=point.image_shape,
         images=images_of_a_worker(point),
         workers=point.workers,
         models=shapes,
@@ -71,11 +71,6 @@ def needed_bytes(run: Run, point: Point) -> int:
     for member in members(point.framework, point.strategy, point.workers, point.places):
         hosts[member.host] += process_bytes(worker_of(point.framework, point.strategy), member.role, training)
     return max(hosts.values())
-
-
-def _shape(point: Point) -> tuple[int, int, int]:
-    height, width, channels = point.image_shape
-    return height, width, channels
 
 
 def images_of_a_worker(point: Point) -> int:

@@ -35,7 +35,7 @@ class Point:
     fabric: str
     model: str
     dataset: str
-    image_shape: tuple[int, ...]  # height, width, channels
+    image_shape: tuple[int, int, int]  # height, width, channels
     batch_size: int  # global: of all workers together
     workers: int
     host_count: int  # of the study's hosts of this kind: time is dilated as much as all of them would need

@@ -42,7 +42,7 @@ def training_point(point: Point, dilation: float | None = None, *, takes_time: b
     replay = point.replay
     return TrainingPoint(
         point.model,
-        _shape(point.image_shape),
+        point.image_shape,
         point.dataset,
         point.batch_size,
         point.learning_rate,
@@ -78,7 +78,7 @@ def model_shapes(points: Iterable[Point]) -> list[ModelShape]:
         Each pair of a model and an image shape (height, width, channels) once, sorted.
     """
     models = sorted({(point.model, point.image_shape) for point in points})
-    return [ModelShape(model, _shape(shape)) for model, shape in models]
+    return [ModelShape(model, shape) for model, shape in models]
 
 
 def trained(
@@ -154,11 +154,6 @@ def lacked_memory(job: GroupJob, group: GroupOnHosts, prepared: Sequence[Prepare
         least = min((share.memory_bytes for share in group.gpus), default=None)
         what = f"{'its GPU' if least is None else f'{least / 2**30:.3g} GB of its GPU'} or {what}"
     return f"does not fit into {what} on {', '.join(hosts)}"
-
-
-def _shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    height, width, channels = shape
-    return height, width, channels
 
 
 def _mean_of(key: str, parts: Sequence[Sequence[Trained]]) -> float | None:

@@ -35,7 +35,8 @@ from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
-from ddlbench.sweep.steps import Stagger, is_cold_for, planned_steps, steps_of_training, train
+from ddlbench.sweep.stagger import Stagger
+from ddlbench.sweep.steps import is_cold_for, planned_steps, steps_of_training, train
 from ddlbench.sweep.undisturbed import patience_s, undisturbed
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry
@@ -178,10 +179,10 @@ class Session:
         is_cold = is_cold_for(pending.point, new_link=is_new, new_group=self.is_cold)
         warmup_steps = self.job.measure.warmup_steps if is_cold else 0
         self.is_cold = False
-        count = next(each.parameter_count for each in prepared if each.parameter_count is not None)
+        counts = (each.parameter_count for each in prepared if each.parameter_count is not None)
         with self.group.fillers.running():
-            of_training = self._trained(pending, warmup_steps, count)
-        return {"link": link, **of_training, "parameter_count": count}
+            of_training = self._trained(pending, warmup_steps)
+        return {"link": link, **of_training, "parameter_count": next(counts)}
 
     def _prepared(self, pending: PendingPoint) -> list[Prepared]:
         """Send the point to the workers; each tries one step alone."""
@@ -192,7 +193,7 @@ class Session:
             self.clock.steps_s += monotonic() - began
         return prepared
 
-    def _trained(self, pending: PendingPoint, warmup_steps: int, parameters: int) -> dict[str, object]:
+    def _trained(self, pending: PendingPoint, warmup_steps: int) -> dict[str, object]:
         """Train as many steps as each repetition of the point has; the first time, find out how many that is."""
         group, measure, began = self.group.group, self.job.measure, monotonic()
         if warmup_steps:
@@ -206,7 +207,7 @@ class Session:
             self.telemetry.begin(point_id(pending.point), pending.repetition)
         workers_are_here = self.runtime == "bare" and self.job.group.fabric not in BETWEEN_MACHINES
         use = CoreUse(self.group) if workers_are_here else None
-        stagger = Stagger.of(pending.point, pending.dilation, parameters)
+        stagger = Stagger.of(pending.point, pending.dilation)
         made = train(group, steps, budget_s=None if whole else measure.step_budget_s, stagger=stagger)
         used = use.since_start() if use else NOT_KNOWN
         sampled = self.telemetry.end(len(made.times_ms[0])) if self.telemetry else None

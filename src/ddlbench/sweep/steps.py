@@ -1,17 +1,16 @@
 """The steps of a repetition. How many there are is known before it starts; one that takes far too long is cut."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
-from statistics import fmean
 from time import monotonic
 
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.plan import Point
-from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep.link_monitor import link_of
+from ddlbench.sweep.stagger import AT_ONCE, Stagger, is_asynchronous
 
 _PARTS = 4  # of a repetition: after each of them it can be cut
 _OVERRUN = 20  # a repetition is cut when it has taken so many times its budget,
@@ -19,49 +18,6 @@ _SLOW_STEP_S = 1.0  # and so long for each step: a lossy link may make it wait f
 FEWEST_OF_LOSSY = 8  # steps: with fewer, repetitions on a link that loses packets seldom meet a time-out
 _PILOT_STEPS = 3
 _PILOT_SHARE = 0.5  # of a repetition's budget: what more pilot steps may take
-_BITS = 32  # of a parameter on the wire
-_FIRST, _LAST = 2, 1  # steps of staggered workers that do not count; docs/strategies.md has what they took
-
-
-@dataclass(frozen=True)
-class Stagger:
-    """How workers that wait for nobody are kept from taking their steps in unison.
-
-    Workers that begin together pull together and push together, so that half of the server's link is idle, until each
-    has a place of its own on it; up to then a step takes up to twice as long as in the rest of a training.
-
-    Attributes:
-        delay_s: each worker begins so much later than the one before it (wall time).
-        first: the first steps of each part of a repetition do not count,
-        last: nor do the last ones: when some workers have ended, the others have the link for themselves.
-    """
-
-    delay_s: float = 0.0
-    first: int = 0
-    last: int = 0
-
-    @classmethod
-    def of(cls, point: Point, dilation: float, parameter_count: int) -> "Stagger":
-        """Choose it for a point.
-
-        Args:
-            point: of the plan.
-            dilation: of time.
-            parameter_count: of its model.
-
-        Returns:
-            A delay of as long as the parameters take on the link; nothing where all steps are alike.
-        """
-        if not _is_apart(point):
-            return cls()
-        rate_mbit = point.bandwidth_mbit
-        transfer_s = _BITS * parameter_count / (rate_mbit * 1e6) if rate_mbit else 0.0
-        return cls(dilation * transfer_s, _FIRST, _LAST)
-
-    @property
-    def uncounted(self) -> int:
-        """The steps of a part that do not count."""
-        return self.first + self.last
 
 
 @dataclass(frozen=True)
@@ -74,7 +30,7 @@ class TrainedSteps:
     """
 
     parts: Sequence[Sequence[Trained]]
-    stagger: Stagger = Stagger()
+    stagger: Stagger = AT_ONCE
 
     @property
     def times_ms(self) -> list[list[float]]:
@@ -84,25 +40,12 @@ class TrainedSteps:
     @property
     def counted(self) -> list[list[Trained]]:
         """The reports, for each part, without what does not count."""
-        return [[_counted(self.stagger, report) for report in part] for part in self.parts]
+        return [[self.stagger.counted(report) for report in part] for part in self.parts]
 
     @property
     def uncounted_steps(self) -> int:
         """Of all parts, how many do not count."""
         return self.stagger.uncounted * len(self.parts)
-
-
-def _counted(stagger: Stagger, report: Trained) -> Trained:
-    """A member's report without steps that do not count: what differs in these is the time of communication."""
-    times_ms = [list(times) for times in report.step_times_ms]
-    kept_ms = [times[stagger.first : len(times) - stagger.last] for times in times_ms]
-    if not any(kept_ms):
-        return report
-    longer_ms = fmean(each for times in times_ms for each in times) - fmean(
-        each for times in kept_ms for each in times
-    )
-    communication_ms = None if report.communication_ms is None else report.communication_ms - longer_ms
-    return replace(report, step_times_ms=kept_ms, communication_ms=communication_ms)
 
 
 def step_times_ms(reports: Iterable[Trained]) -> list[list[float]]:
@@ -135,7 +78,7 @@ def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: 
 
     The fastest of them decides: one that waits for a lost packet says little about the others. On a link that loses
     packets all of them may have waited, so there are some steps in any case, which may take longer than the budget.
-    Where compute is replayed no step is tried: its time is known. If nothing in it is drawn at random, one is enough.
+    Where compute is replayed no step is tried: its time is known. If all steps are alike, one is enough.
 
     Args:
         group: has the point prepared.
@@ -182,22 +125,17 @@ def is_cold_for(point: Point, *, new_link: bool, new_group: bool) -> bool:
 
 
 def _fewest(measure: Measure, point: Point) -> int:
-    """The fewest steps that say something about a point; links between sites may vary, as jitter does."""
+    """The fewest steps that say something about a point: one where all are alike, as links between sites may not be."""
     link = link_of(point)
     if link and link.is_lossy:
         return max(measure.min_steps, FEWEST_OF_LOSSY)
     waits = point.replay is not None and point.replay.kind == "gpu"
     has_jitter = point.sites is not None or (point.uneven is not None and point.uneven.jitter is not None)
-    return 1 if waits and not has_jitter and not _is_apart(point) else measure.min_steps
-
-
-def _is_apart(point: Point) -> bool:
-    """Whether a point has several workers that wait for nobody: each step is as long as their order makes it."""
-    return point.workers > 1 and not STRATEGIES[point.strategy].is_synchronous
+    return 1 if waits and not has_jitter and not is_asynchronous(point) else measure.min_steps
 
 
 def train(
-    group: WorkerGroup, steps: int, *, budget_s: float | None = None, stagger: Stagger = Stagger()
+    group: WorkerGroup, steps: int, *, budget_s: float | None = None, stagger: Stagger = AT_ONCE
 ) -> TrainedSteps:
     """Train the steps of a repetition, in parts, from fresh parameters.
 

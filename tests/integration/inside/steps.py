@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from time import monotonic
 from typing import Any
 
@@ -69,37 +70,31 @@ def steps_on_a_slow_link(
     point: dict[str, Any],
     bandwidth_mbit: float,
     times: int,
+    delay_s: float = 0.0,
     replayed: bool = False,
-) -> list[float]:
-    """The times in ms that workers tell of steps, by commands of one step each; a server has a host of its own."""
+) -> dict[str, list[float]]:
+    """Steps by commands of one each: the times in ms that workers tell, and in s until all have answered a command.
+
+    A server has a host of its own. Each worker begins `delay_s` later than the one before it.
+    """
     servers = STRATEGIES[strategy].servers
     job = group_job(python, framework, strategy, workers, servers=servers, replayed=replayed)
     job = replace(job, datasets=datasets)
     with _prepared(job, training_point(point), point["seed"], Link(bandwidth_mbit)) as (on_hosts, _):
-        trained = [on_hosts.group.train(1, from_fresh=not time) for time in range(times)]
-    return [
-        time_ms for replies in trained for reply in replies for of in reply.step_times_ms for time_ms in of
-    ]
-
-
-def time_of_a_staggered_step(
-    python: str,
-    datasets: dict[str, str],
-    framework: str,
-    strategy: str,
-    workers: int,
-    point: dict[str, Any],
-    delay_s: float,
-    replayed: bool = False,
-) -> float:
-    """How long a step of workers that begin one after another takes in s, from the command to the last reply."""
-    servers = STRATEGIES[strategy].servers
-    job = group_job(python, framework, strategy, workers, servers=servers, replayed=replayed)
-    job = replace(job, datasets=datasets)
-    with _prepared(job, training_point(point), point["seed"], Link(1000)) as (on_hosts, _):
-        began_s = monotonic()
-        on_hosts.group.train(1, from_fresh=True, delay_s=delay_s)
-        return monotonic() - began_s
+        ends_s, trained = [monotonic()], []
+        for time in range(times):
+            trained.append(on_hosts.group.train(1, from_fresh=not time, delay_s=delay_s))
+            ends_s.append(monotonic())
+    return {
+        "step_times_ms": [
+            time_ms
+            for replies in trained
+            for reply in replies
+            for of in reply.step_times_ms
+            for time_ms in of
+        ],
+        "answered_s": [end_s - began_s for began_s, end_s in pairwise(ends_s)],
+    }
 
 
 def bytes_through_cards(

@@ -1,0 +1,90 @@
+"""Asynchronous workers begin one after another: in unison they would not use the link as in a long training."""
+
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from ddlbench.plan import Point
+from ddlbench.plan.catalogue import STRATEGIES
+from ddlbench.protocol.messages import Trained
+from ddlbench.workers.common.memory import parameter_bytes
+
+_FIRST, _LAST = 2, 1  # steps that do not count; docs/strategies.md has what they took
+
+
+@dataclass(frozen=True)
+class Stagger:
+    """By how much workers begin one after another, and which steps do not count.
+
+    Workers that begin together pull together and push together, so that half of the server's link is idle, until each
+    has a place of its own on it; up to then a step takes up to twice as long as in the rest of a training.
+
+    Attributes:
+        delay_s: each worker begins so much later than the one before it (wall time).
+        first: the first steps of each part of a repetition do not count,
+        last: nor do the last ones: when some workers have ended, the others have the link for themselves.
+    """
+
+    delay_s: float = 0.0
+    first: int = 0
+    last: int = 0
+
+    @classmethod
+    def of(cls, point: Point, dilation: float) -> "Stagger":
+        """Choose it for a point.
+
+        Args:
+            point: of the plan.
+            dilation: of time.
+
+        Returns:
+            A delay of as long as the parameters take on the link (none if it has no one rate); nothing for workers
+            that are not asynchronous.
+        """
+        if not is_asynchronous(point):
+            return AT_ONCE
+        rate_mbit = point.bandwidth_mbit
+        size_bytes = parameter_bytes(point.model, point.image_shape)
+        transfer_s = size_bytes * 8e-6 / rate_mbit if rate_mbit else 0.0
+        return cls(dilation * transfer_s, _FIRST, _LAST)
+
+    @property
+    def uncounted(self) -> int:
+        """The steps of a part that do not count."""
+        return self.first + self.last
+
+    def counted(self, report: Trained) -> Trained:
+        """Leave out what does not count of a member's report of a part.
+
+        Args:
+            report: of all steps of the part.
+
+        Returns:
+            The times of the steps that count; what the others have taken more is taken off the time of communication.
+        """
+        times_ms = [list(times) for times in report.step_times_ms]
+        counted_ms = [times[self.first : len(times) - self.last] for times in times_ms]
+        if not any(counted_ms):
+            return report
+        communication_ms = report.communication_ms
+        if communication_ms is not None:
+            communication_ms -= _mean(times_ms) - _mean(counted_ms)
+        return replace(report, step_times_ms=counted_ms, communication_ms=communication_ms)
+
+
+AT_ONCE = Stagger()
+
+
+def is_asynchronous(point: Point) -> bool:
+    """Tell whether a point has several workers that wait for nobody: each step is as long as their order makes it.
+
+    Args:
+        point: of the plan.
+
+    Returns:
+        Whether it has.
+    """
+    return point.workers > 1 and not STRATEGIES[point.strategy].is_synchronous
+
+
+def _mean(times_ms: list[list[float]]) -> float:
+    return fmean(each for of_worker in times_ms for each in of_worker)
