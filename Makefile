@@ -47,17 +47,17 @@ check: test-environment
 	  snakemake all_figures --dry-run --quiet --configfile $$config
 	done
 	wait $$types
-	pytest tests/unit -n auto
+	pytest tests/unit -n auto -m "not long"
 
 test: check
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
-	pytest tests/workflow tests/integration -n $(PROCESSES) --ordinary
+	pytest -n $(PROCESSES) -m "long or not unit" --ordinary
 
 test-all: test test-rest torture-short
 
 test-rest: test-environment test-tools
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
-	pytest tests/workflow tests/integration -n $(PROCESSES) --left-out
+	pytest -n $(PROCESSES) -m "long or not unit" --left-out
 
 torture-short: SHORT = --short
 torture torture-short: test-environment test-tools

@@ -70,6 +70,7 @@ def _is_a_name(text):
     return isinstance(text, str) and re.fullmatch(NAME, text)
 
 
+@pytest.mark.long
 def test_every_request_right_or_wrong_gets_what_the_description_says(description):
     operations = [each.ok() for each in description.get_all_operations()]
     assert len(operations) >= 7
@@ -100,6 +101,7 @@ def _modes(operation):
     return list(GenerationMode) if can_be_wrong else [GenerationMode.POSITIVE]
 
 
+@pytest.mark.long
 def test_requests_that_follow_from_answers_get_what_the_description_says(description):
     """Each import has a name of its own, so that the same requests in another row get the same statuses."""
     statuses = Counter()

@@ -26,6 +26,7 @@ def test_a_shaper_that_somebody_has_changed_is_noticed_without_measuring(sandbox
     assert CHANGES[change] in found["said"]
 
 
+@pytest.mark.long
 def test_a_link_that_carries_something_else_is_noticed_when_it_is_measured_again(sandbox, backend):
     said = sandbox("drift", backend=backend, change="busy", recheck_s=0.2)["said"]
     assert "is not what was asked for (20 Mbit/s, 100 ms, 0 % loss" in said

@@ -72,6 +72,7 @@ def test_all_operations_are_right_and_those_that_gloo_lacks_are_named(how):
     assert found.measured.rate_mbit > 0
 
 
+@pytest.mark.long
 def test_what_gloo_calls_a_reduce_scatter_moves_as_much_as_an_all_reduce(torch_environment, tmp_path):
     """Where this fails, PyTorch has got a real one: take it out of NOT_AVAILABLE."""
     from tests.support.sandboxes import run_inside
@@ -145,6 +146,7 @@ def _is_ours(process: psutil.Process) -> bool:
     return os.getpid() in (parent.pid for parent in process.parents())
 
 
+@pytest.mark.long
 def test_a_message_of_torch_takes_no_less_than_the_links_rate_and_latency(how):
     found = probe_messages(Link(RATE_MBIT, 5), largest_bytes=1 << 20, how=How(**how))
     best = {size: min(seconds) for (_, size), seconds in found.times_s.items()}

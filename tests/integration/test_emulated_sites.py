@@ -90,6 +90,7 @@ def test_the_probe_finds_every_link_between_sites_to_be_what_it_is(sandbox, back
     assert found["far -> near"]["jitter_ms"] > 0
 
 
+@pytest.mark.long
 def test_the_probe_names_the_direction_that_is_not_what_was_asked_for(sandbox):
     # It has less than was asked for, comes later and loses nothing: a busy machine makes none of that good.
     wan = {"bandwidth_mbit": 20, "latency_ms": 300, "loss_percent": 0}

@@ -54,11 +54,10 @@ def as_in_a_terminal(pipeline: Pipeline, *arguments: str) -> "subprocess.Popen[s
 @pytest.mark.parametrize(
     ("number", "whom", "status", "named"),
     [
-        (signal.SIGINT, os.killpg, 130, "Ctrl-C"),
-        (signal.SIGINT, os.kill, 130, "Ctrl-C"),
-        (signal.SIGTERM, os.kill, 143, "SIGTERM"),
+        pytest.param(signal.SIGINT, os.killpg, 130, "Ctrl-C", id="Ctrl-C"),
+        pytest.param(signal.SIGINT, os.kill, 130, "Ctrl-C", id="SIGINT", marks=pytest.mark.long),
+        pytest.param(signal.SIGTERM, os.kill, 143, "SIGTERM", id="SIGTERM", marks=pytest.mark.long),
     ],
-    ids=["Ctrl-C", "SIGINT", "SIGTERM"],
 )
 def test_a_sweep_that_is_asked_to_end_says_one_line_and_leaves_nothing_but_its_measurements(
     sweep, number, whom, status, named
@@ -87,6 +86,7 @@ def test_a_sweep_that_is_asked_to_end_says_one_line_and_leaves_nothing_but_its_m
     assert kept.items() <= sweep.measurements().items()
 
 
+@pytest.mark.long
 def test_the_next_call_needs_no_unlock_after_a_kill_though_another_one_lives_and_its_profile_locks(sweep):
     """Both calls ask for Snakemake's own locks, as a profile without `nolock` does."""
     locking = ("--workflow-profile", "none", "--cores", "2")
@@ -162,6 +162,7 @@ sha256sum --check --quiet kept.txt && python3 -m ddlbench.cli verify >verified.t
 
 
 @pytest.mark.parametrize("where", ["results", "."])
+@pytest.mark.long
 def test_a_disk_that_gets_full_during_a_call_is_told_once_and_the_next_start_goes_on(sweep, where, tmp_path):
     """The disk of the results, or that of the whole checkout."""
     sweep.configure({"measure": {"min_repetitions": 8, "max_repetitions": 8}})
@@ -188,6 +189,7 @@ def test_a_disk_that_gets_full_during_a_call_is_told_once_and_the_next_start_goe
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.long
 def test_random_kills_lose_no_record_leave_nothing_and_the_next_start_goes_on(prepared):
     prepared.configure({"measure": FOR_LONG | {"min_steps": 1}}, SLOW_STUDY)
     for kill in torture(Place(prepared), 3, Random(7)):

@@ -21,6 +21,7 @@ from tests.support.tiny_study import SLOW_STUDY, TINY_STUDY
 REPETITIONS = 10  # the sweep goes on for long after the third, when it is looked for
 POINTS = 2
 RUN = "tiny2000-bandwidth-torch-ring-2w"
+LONG = pytest.mark.long
 
 
 @pytest.fixture
@@ -43,16 +44,16 @@ def in_the_middle(sweep: Pipeline) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize(
     ("victim", "named"),
     [
-        ("-m snakemake", None),  # the driver: nobody is left to say anything
-        ("measure_run.py", [RUN]),
-        (
-            "ddlbench-rank1",
-            [RUN, "rank 1 on host h2 died (SIGKILL) while "],
+        pytest.param("-m snakemake", None, id="driver"),  # nobody is left to say anything
+        pytest.param("measure_run.py", [RUN], id="script", marks=LONG),
+        pytest.param(
+            "ddlbench-rank1", [RUN, "rank 1 on host h2 died (SIGKILL) while "], id="worker", marks=LONG
         ),
-        ("ddlbench.network.delay", [RUN, "the delay process"]),
-        ("ddlbench.telemetry.sampler", [RUN, "the telemetry's sampler"]),
+        pytest.param("ddlbench.network.delay", [RUN, "the delay process"], id="delay", marks=LONG),
+        pytest.param(
+            "ddlbench.telemetry.sampler", [RUN, "the telemetry's sampler"], id="sampler", marks=LONG
+        ),
     ],
-    ids=["driver", "script", "worker", "delay", "sampler"],
 )
 def test_a_killed_sweep_loses_only_the_repetition_in_flight(sweep, backends, victim, named):
     if victim == "ddlbench.network.delay" and backends[0] != "tbf+nfqueue":
@@ -90,6 +91,7 @@ def test_a_killed_sweep_loses_only_the_repetition_in_flight(sweep, backends, vic
 
 
 @pytest.mark.parametrize("reason", ["changed code", "fresh"])
+@LONG
 def test_a_figure_is_not_left_as_it_was_when_measuring_it_again_was_cut_short(drawn_copy, reason):
     before = drawn_copy.measurements()
     if reason == "fresh":
@@ -136,6 +138,7 @@ def test_a_damaged_measurement_is_named_set_aside_and_measured_again(drawn_copy)
     assert drawn_copy.ddlbench("verify").returncode == 0
 
 
+@LONG
 def test_a_damaged_measurement_is_replaced_before_a_table_is_made_from_it(drawn_copy):
     name, content = min(drawn_copy.measurements().items())
     (drawn_copy.root / "results/store" / name).write_bytes(content[:-20])
@@ -149,6 +152,7 @@ def test_a_damaged_measurement_is_replaced_before_a_table_is_made_from_it(drawn_
 
 
 @pytest.mark.parametrize("measured", [False, True], ids=["before measuring", "after measuring"])
+@LONG
 def test_a_damaged_data_set_is_named_set_aside_and_made_again(prepared, drawn_copy, measured):
     pipeline = drawn_copy if measured else prepared
     name = "results/datasets/digits-28x28x1.npz"
@@ -167,6 +171,7 @@ def test_a_damaged_data_set_is_named_set_aside_and_made_again(prepared, drawn_co
         assert pipeline.measurements() == before
 
 
+@LONG
 def test_a_disk_that_takes_no_more_files_is_told_clearly_and_leaves_a_whole_store(sweep):
     # A store on a file system that only this process sees, with room for the files of a few measurements.
     script = (
@@ -200,6 +205,7 @@ def test_a_disk_that_takes_no_more_files_is_told_clearly_and_leaves_a_whole_stor
     assert len(sweep.measurements()) == POINTS * REPETITIONS
 
 
+@LONG
 def test_two_pipelines_at_the_same_time_both_finish(prepared, tmp_path):
     both = (prepared, new_pipeline(tmp_path / "other"))
     for repetitions in (10, 40, 160):  # more, where one has ended before the other has begun
@@ -215,6 +221,7 @@ def test_two_pipelines_at_the_same_time_both_finish(prepared, tmp_path):
     assert side_by_side
 
 
+@LONG
 def test_a_measurement_of_another_checkout_is_refused_while_one_is_running_and_waits_if_that_is_asked_for(
     prepared, tmp_path
 ):
@@ -251,6 +258,7 @@ def is_at_work(pipeline: Pipeline) -> bool:
     return bool(namespaces(pipeline.root) and pipeline.measurements())
 
 
+@LONG
 def test_a_second_start_in_the_same_folder_is_refused_while_the_first_is_at_work(sweep):
     started = in_the_middle(sweep)
     started.send_signal(signal.SIGSTOP)  # so that it is not done before the second has looked
@@ -262,6 +270,7 @@ def test_a_second_start_in_the_same_folder_is_refused_while_the_first_is_at_work
     assert len(sweep.measurements()) == POINTS * REPETITIONS
 
 
+@LONG
 def test_a_worker_that_runs_out_of_memory_in_training_is_a_gap_and_new_workers_measure_the_rest(prepared):
     study = copy.deepcopy(TINY_STUDY)
     study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "batch_size": [32, 33, 34]}

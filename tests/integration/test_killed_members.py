@@ -12,6 +12,8 @@ from ddlbench.plan import load
 from ddlbench.runs.faults import write_faults
 from tests.support.small_study import small_repository, write_study
 
+pytestmark = pytest.mark.long
+
 RING, SYNC, ASYNC = "ring_allreduce", "parameter_server_sync", "parameter_server_async"
 TIMEOUT_S = 20.0  # within which what goes on is done, on a busy machine too
 

@@ -51,11 +51,13 @@ def test_large_messages_get_no_more_than_the_links_bandwidth():
     assert 0 < large_mbit < 100 * OF_NOMINAL * OF_BURST
 
 
+@pytest.mark.long
 def test_dilation_leaves_latency_as_it_is_called():
     found = probed(Link(400, 2), dilation=4.0, largest_bytes=64)["ddlbench"]
     assert latency_us(found) > 2000 - EARLY_US
 
 
+@pytest.mark.long
 def test_dilation_leaves_bandwidth_as_it_is_called():
     last = probed(Link(400, 2), dilation=4.0)["ddlbench"][-1]
     wire_us = last["size_bytes"] * 8 / (400 * OF_NOMINAL * OF_BURST)

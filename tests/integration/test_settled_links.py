@@ -29,6 +29,7 @@ def repetitions_ms(prepared: Pipeline) -> list[list[float]]:
     return [record["step_times_ms"][0] for record in slow]
 
 
+@pytest.mark.long
 def test_packet_loss_on_one_link_slows_no_step_on_the_next(repetitions_ms):
     # Two hops, each of which takes Gloo two ways: four latencies, and no step can be faster. A window that remembers
     # the loss costs all steps of a repetition many more; a busy moment of the machine costs some of them something.

@@ -99,6 +99,7 @@ def last_record(pipeline: Pipeline) -> dict:
     return max(slow, key=lambda record: record["repetition"])
 
 
+@pytest.mark.long
 def test_without_telemetry_everything_is_measured_and_its_figure_says_what_is_missing(prepared):
     study = study_with_a_figure_of_telemetry()
     study["grids"]["bandwidth"]["bandwidth_mbit"] = [100]

@@ -143,6 +143,7 @@ def test_a_ring_moves_the_model_once_between_two_and_with_fp16_half_of_it_and_wi
     assert sent[POWERSGD] < MLP_BYTES / 10
 
 
+@pytest.mark.long
 def test_a_sweep_measures_parameter_servers_on_a_host_more_and_after_a_lossy_link_with_new_workers(prepared):
     study = copy.deepcopy(TINY_STUDY)
     study["hosts"]["pair"]["count"] = 3

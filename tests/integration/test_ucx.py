@@ -60,6 +60,7 @@ def test_dilation_leaves_latency_as_it_is_called():
     assert most(one_way_s, enough=0.002 - EARLY_S) >= 0.002 - EARLY_S
 
 
+@pytest.mark.long
 def test_what_takes_too_long_ends_with_what_was_measured_before():
     def one_way_s() -> float:
         found = probe_link(Link(1, 20), repetitions=1, largest_bytes=1 << 20, timeout_s=5)

@@ -13,6 +13,7 @@ VCPUS = 4
 
 
 @pytest.mark.needs("sandboxes")
+@pytest.mark.long
 def test_the_speed_up_of_threads_is_measured_once_and_stands_in_each_record(prepared):
     study = copy.deepcopy(TINY_STUDY)
     study["hosts"]["pair"]["vcpus"] = VCPUS

@@ -102,6 +102,7 @@ NEEDS = {
         "root, on a kernel whose control groups divide the cores",
         required=False,
     ),
+    "time": Need(lambda: True, ""),  # marked `long`
     "a GPU": Need(lambda: bool(gpus_here()), "a machine that has one", required=False),
 }
 

@@ -17,6 +17,7 @@ import yaml
 from ddlbench.plan import load
 from ddlbench.system.processes import die_with_parent
 from tests.support.repository import REPOSITORY, copy_of_the_repository, environment, snakemake
+from tests.support.small_study import write_few_devices
 from tests.support.tiny_study import TINY_SETTINGS, TINY_STUDY
 
 ENVIRONMENT = Path(".environments/torch/environment.json")
@@ -120,5 +121,6 @@ def new_pipeline(root: Path) -> Pipeline:
     pipeline = Pipeline(copy_of_the_repository(root))
     (root / ENVIRONMENT).parent.mkdir(parents=True)
     shutil.copy(REPOSITORY / ENVIRONMENT, root / ENVIRONMENT)
+    write_few_devices(root)
     pipeline.configure()
     return pipeline

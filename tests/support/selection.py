@@ -1,7 +1,7 @@
 """Which tests run: those whose needs this machine meets. What is left out is listed in the end, with how to get it.
 
 pytest                 all that can run here
-pytest --ordinary      less what needs root, other frameworks or containers (`make test`)
+pytest --ordinary      less what needs root, other frameworks or containers, or takes long (`make test`)
 pytest --left-out      what `--ordinary` has left out the last time; what is missing is a failure (`make test-all`)
 """
 
@@ -24,7 +24,9 @@ _LEFT_OUT = pytest.StashKey[
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ddlbench")
-    group.addoption("--ordinary", action="store_true", help="no test that needs root or another framework")
+    group.addoption(
+        "--ordinary", action="store_true", help="no test that needs root or another framework, or takes long"
+    )
     group.addoption("--left-out", action="store_true", help="the tests that --ordinary has left out last")
 
 
@@ -90,6 +92,8 @@ def _needs(item: pytest.Item) -> list[str]:
         found.add("sandboxes")
     if item.get_closest_marker("other_kernel"):
         found.add("User-Mode Linux")
+    if item.get_closest_marker("long") and item.path.parent.name != "unit":
+        found.add("time")
     return [name for name in NEEDS if name in found]
 
 

@@ -209,6 +209,7 @@ def plan(request):
     return load(ROOT / f"config/{request.param}.yaml", ROOT)
 
 
+@pytest.mark.long
 def test_each_claim_finds_one_point_for_a_setting(plan):
     claims = [claim for file in FILES for claim in read_claims(file, ROOT) if claim.figure in plan.figures]
     tables = {name: planned(plan, name) for name in {claim.figure for claim in claims}}

@@ -1,9 +1,11 @@
 """Configurations that are no configuration: damaged or missing files, and anything at all in any place."""
 
+import copy
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddlbench.errors import ConfigError
@@ -73,11 +75,18 @@ def places(data: object, path: tuple = ()) -> list[tuple]:
     return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
 
 
-@given(st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_stands_anywhere_the_answer_is_a_plan_or_a_config_error(tmp_path_factory, data):
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory) -> tuple[Path, dict]:
+    """A small repository, and its settings and study."""
     root = tmp_path_factory.mktemp("repository")
-    files = dict(zip(("settings", "study"), small_repository(root), strict=True))
+    return root, dict(zip(("settings", "study"), small_repository(root), strict=True))
+
+
+@given(st.data())
+@settings(max_examples=80)
+@pytest.mark.long
+def test_whatever_stands_anywhere_the_answer_is_a_plan_or_a_config_error(repository, data):
+    root, files = repository[0], copy.deepcopy(repository[1])
     where = data.draw(st.sampled_from(places(files)[1:]))
     parent = files
     for key in where[:-1]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.devices.device import Device, NoProfile, Replay, computed
 from ddlbench.devices.devices_file import devices_from
 from ddlbench.devices.division import Rates, divided, parameter_arrays
@@ -23,7 +24,7 @@ ARRAYS = {
     "resnet152": 467,
 }  # torchvision's; to draw them all takes long
 RATES = Rates(tflops=10, memory_gbytes_per_s=500)
-SHIPPED = devices_from(yaml.safe_load((REPOSITORY / "config/devices.yaml").read_text()))
+SHIPPED = devices_from(read_yaml(REPOSITORY / "config/devices.yaml", REPOSITORY))
 
 
 def device(*profiles):
@@ -91,9 +92,10 @@ def test_every_shipped_profile_says_what_it_was_computed_from():
 def repository(root: Path, change: Callable[[dict], None] = lambda devices: None, **grid: object) -> Plan:
     """The plan of a small repository, with changed devices, whose one grid is replayed."""
     settings, study = small_repository(root)
-    devices = yaml.safe_load((REPOSITORY / "config/devices.yaml").read_text())
+    file = root / "config/devices.yaml"
+    devices = yaml.safe_load(file.read_text())
     change(devices)
-    (root / "config/devices.yaml").write_text(yaml.safe_dump(devices))
+    file.write_text(yaml.safe_dump(devices))
     study["hosts"]["four"]["device"] = "v100"
     more = {"compute": "replay", "model": "resnet50", "dataset": "synthetic", "image_shape": "224x224x3"}
     del study["grids"]["latency"]["batch_size"]

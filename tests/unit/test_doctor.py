@@ -116,6 +116,7 @@ def test_a_figure_that_there_is_not_is_refused_with_the_nearest_name(plan):
         verdict(plan, "zhao2016_fig55", EVERYTHING)
 
 
+@pytest.mark.long
 def test_a_question_that_hangs_or_fails_is_an_answer_like_the_others():
     def fails() -> Finding:
         raise DdlbenchError("no daemon answers (it is off). On Debian:  systemctl start it")

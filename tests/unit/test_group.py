@@ -84,6 +84,7 @@ def train(group: WorkerGroup) -> None:
     ],
     ids=["killed", "stopped", "hanging", "failing"],
 )
+@pytest.mark.long
 def test_a_worker_that_fails_is_named_with_what_happened_and_nothing_is_left(group, misfortune, told, limits):
     two = group(ANSWER, f"{READY}control.command()\n{misfortune}", **limits)
     with pytest.raises(WorkerFailed, match=told):
@@ -134,6 +135,7 @@ DIES_IN_TRAINING = READY + "control.command(); print('peer closed', file=sys.std
 SAYS_NOTHING = READY + "control.command(); time.sleep(60)"
 
 
+@pytest.mark.long
 def test_what_becomes_of_each_rank_is_found_out_although_some_die_are_killed_or_say_nothing(group):
     with group(ANSWER, DIES_IN_TRAINING, SAYS_NOTHING, SAYS_NOTHING) as four:
         four.send(Train(1))
@@ -181,6 +183,7 @@ def test_a_worker_that_cannot_do_what_its_job_says_is_heard_and_nothing_is_said_
     assert str(told.value) == "rank 1 on host h2: devices: gpu needs PyTorch built for CUDA"
 
 
+@pytest.mark.long
 def test_who_is_there_first_waits_for_the_others_however_long_its_heartbeats_stay_unheard(group):
     late = f"import time; time.sleep({SILENCE_S + 1})\n" + ANSWER
     with group(ANSWER, late, heartbeat_s=SILENCE_S) as both:

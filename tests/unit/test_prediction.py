@@ -44,6 +44,7 @@ def test_tenfold_jumps_in_a_table_do_not_move_the_other_cells():
     assert np.median(errors(learn(spoilt), rest)) < 0.06
 
 
+@pytest.mark.long
 def test_nine_of_ten_measurements_are_within_the_interval():
     inside = []
     for seed in range(6):

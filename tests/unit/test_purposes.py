@@ -160,6 +160,7 @@ def test_no_module_finds_anything_by_where_it_lies_itself():
     assert found == {"code/purposes.py"}  # it decides nothing
 
 
+@pytest.mark.long
 def test_no_version_of_python_changes_a_hash():
     hashes = {words: code_for(words).sha256 for words in WORDS}
     imports = "import sys; from ddlbench.code.purposes import code_for"

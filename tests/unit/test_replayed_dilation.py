@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import pytest
-import yaml
 
+from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.devices.devices_file import devices_from
 from ddlbench.plan import Point, load
 from ddlbench.sweep.measured_dilation import least_dilation, least_step_ms
 from tests.support.small_study import REPOSITORY, small_repository, write_study
 
-DEVICES = devices_from(yaml.safe_load((REPOSITORY / "config/devices.yaml").read_text()))
+DEVICES = devices_from(read_yaml(REPOSITORY / "config/devices.yaml", REPOSITORY))
 MEGABYTES = 1_000_000
 
 

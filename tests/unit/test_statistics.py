@@ -113,6 +113,7 @@ def test_the_interval_of_a_median_is_between_the_ranks_that_the_binomial_distrib
     assert 2 * scipy.stats.binom.cdf(low + 1, count, 0.5) > 0.07
 
 
+@pytest.mark.long
 def test_what_is_called_95_percent_holds_the_truth_at_least_93_times_of_100():
     held = coverage(load(REPOSITORY / "config/config.yaml", REPOSITORY), trials=150, seed=1)
     percent = {kind: 100 * sum(of_cases) / len(of_cases) for kind, of_cases in held.items()}

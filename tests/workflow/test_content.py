@@ -26,6 +26,7 @@ def rows(pipeline: Pipeline) -> str:
     return (pipeline.root / f"{FIGURE}.csv").read_text()
 
 
+@pytest.mark.long
 def test_a_value_written_into_a_table_is_not_drawn(drawn_copy: Pipeline) -> None:
     table, drawn = drawn_copy.root / TABLE, rows(drawn_copy)
     sound = table.read_text()
@@ -42,6 +43,7 @@ def test_a_value_written_into_a_table_is_not_drawn(drawn_copy: Pipeline) -> None
     assert "Nothing to be done" in drawn_copy.run(TARGET)
 
 
+@pytest.mark.long
 def test_records_resealed_as_those_of_another_point_move_no_table(drawn_copy: Pipeline) -> None:
     store = drawn_copy.root / "results/store"
     slow, fast = (
@@ -120,6 +122,7 @@ def test_thirty_random_mutations_are_all_noticed(drawn: Pipeline, tmp_path: Path
 @pytest.mark.parametrize(
     ("seed", "count"), [(0, 1), (1, 4)], ids=["of a measurement", "of what is made of them"]
 )
+@pytest.mark.long
 def test_random_mutations_are_not_used_by_the_next_run_and_are_mended(
     drawn: Pipeline, tmp_path: Path, seed: int, count: int
 ) -> None:

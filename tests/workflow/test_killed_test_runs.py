@@ -39,6 +39,7 @@ def test_waits():
     [FOLDERS, pytest.param(KERNEL, marks=pytest.mark.needs("User-Mode Linux"))],
     ids=["folder", "kernel"],
 )
+@pytest.mark.long
 def test_a_killed_test_run_leaves_nothing(test: str, processes: list[str], tmp_path: Path) -> None:
     told = tmp_path / "told"
     tests = tmp_path / "unit" / "test_that_waits.py"  # a test is marked by its folder

@@ -38,6 +38,7 @@ def run(tmp_path: Path) -> Run:
     return call
 
 
+@pytest.mark.long
 def test_what_is_missing_is_left_out_with_how_to_get_it_and_is_a_failure_of_test_all(
     run: Run,
 ) -> None:

@@ -26,6 +26,7 @@ def two_frameworks(prepared: Pipeline) -> Pipeline:
     return prepared
 
 
+@pytest.mark.long
 def test_a_framework_that_cannot_be_had_is_a_gap_with_its_cause_and_is_tried_again(
     two_frameworks: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

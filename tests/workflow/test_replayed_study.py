@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import yaml
 
 from tests.support.tiny_study import TINY_STUDY
@@ -60,6 +61,7 @@ def test_one_worker_and_two_replay_a_device_and_the_figure_says_so(prepared):
     assert "vCPU" not in caption
 
 
+@pytest.mark.long
 def test_a_dilation_that_leaves_too_much_of_the_emulations_own_work_is_refused_with_one_that_would_do(
     prepared,
 ):

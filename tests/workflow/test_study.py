@@ -166,6 +166,7 @@ def test_a_larger_grid_measures_its_new_points_only(drawn_copy):
         assert [float(row["bandwidth_mbit"]) for row in csv.DictReader(file)] == [100, 200, 400]
 
 
+@pytest.mark.long
 def test_fresh_measures_again_and_keeps_the_old_measurements(drawn_copy):
     before = drawn_copy.measurements()
     drawn_copy.run("tiny2000_fig1", "--config", "fresh=true")

@@ -35,6 +35,7 @@ def with_larger(pipeline: Pipeline) -> Pipeline:
     return pipeline
 
 
+@pytest.mark.long
 def test_another_configuration_leaves_the_default_results_as_they_are(drawn_copy: Pipeline) -> None:
     two_scales = with_larger(drawn_copy)
     results = two_scales.root / "results"
@@ -111,6 +112,7 @@ def test_a_configuration_of_the_same_name_is_told_whose_the_results_are(prepared
     two_scales.run("--dry-run", "--configfile", "mine/larger.yaml")
 
 
+@pytest.mark.long
 def test_two_configurations_that_measure_the_same_run_at_once_leave_each_other_alone(
     prepared: Pipeline,
 ) -> None:

@@ -41,10 +41,12 @@ def draw(
         raise DdlbenchError(f"figure {name}: its tables hold no points; measure its grids first")
     plot = drawing(figure)(pd.concat(filled, ignore_index=True), figure)
     rows = drawn_rows(plot)
-    files: dict[str, bytes | str] = {f".{kind}": data for kind, data in render(plot).items()}
+    paths = [Path(path) for path in outputs]
+    pictures = render(plot, {path.suffix.removeprefix(".") for path in paths})
+    files: dict[str, bytes | str] = {f".{kind}": data for kind, data in pictures.items()}
     files[".csv"] = rows.to_csv(index=False, float_format="%.10g", lineterminator="\n")
     files[".caption.rst"] = captioning(figure)(rows, figure)
-    for path in map(Path, outputs):
+    for path in paths:
         for ending, data in files.items():
             if path.name == name + ending:
                 write_atomically(path, data)

@@ -1,5 +1,6 @@
 """How pictures look and are saved: one theme, colours that all readers can distinguish, equal bytes for equal data."""
 
+from collections.abc import Collection
 from io import BytesIO
 from itertools import cycle, islice
 from typing import Any
@@ -92,14 +93,15 @@ def styles(count: int) -> tuple[list[str], list[str], list[Any]]:
     return tuple(list(islice(cycle(kind), count)) for kind in (COLOURS, SHAPES, LINETYPES))  # type: ignore[return-value]
 
 
-def render(plot: p9.ggplot) -> dict[str, bytes]:
-    """Save a plot in all formats; equal plots give equal bytes.
+def render(plot: p9.ggplot, formats: Collection[str]) -> dict[str, bytes]:
+    """Save a plot in several formats; equal plots give equal bytes.
 
     Args:
         plot: with a theme.
+        formats: some of svg, pdf and png (200 dpi); others are left out.
 
     Returns:
-        svg, pdf, png (200 dpi) -> the file's content.
+        Format -> the file's content.
     """
     pictures = {}
     with mpl.rc_context(RC):
@@ -107,8 +109,8 @@ def render(plot: p9.ggplot) -> dict[str, bytes]:
         if layout := figure.get_layout_engine():
             layout.execute(figure)
             figure.set_layout_engine("none")
-        for kind, metadata in METADATA.items():
+        for kind in (kind for kind in METADATA if kind in formats):
             buffer = BytesIO()
-            figure.savefig(buffer, format=kind, dpi=PNG_DPI, metadata=metadata)
+            figure.savefig(buffer, format=kind, dpi=PNG_DPI, metadata=METADATA[kind])
             pictures[kind] = buffer.getvalue()
     return pictures
