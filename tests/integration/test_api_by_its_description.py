@@ -38,6 +38,7 @@ DRAWN = settings(
     suppress_health_check=list(HealthCheck),
 )
 FEW_ROWS = "".join(ANWAR.splitlines(keepends=True)[:4]).encode()
+pytestmark = pytest.mark.long
 BODIES = st.one_of(
     st.just(FEW_ROWS),  # often, so that some requests in a row are right in all else too
     st.sampled_from([FEW_ROWS.replace(b"419", b"-419"), FEW_ROWS[:60], b"workers\n1\n", b""]),
@@ -70,7 +71,6 @@ def _is_a_name(text):
     return isinstance(text, str) and re.fullmatch(NAME, text)
 
 
-@pytest.mark.long
 def test_every_request_right_or_wrong_gets_what_the_description_says(description):
     operations = [each.ok() for each in description.get_all_operations()]
     assert len(operations) >= 7
@@ -101,7 +101,6 @@ def _modes(operation):
     return list(GenerationMode) if can_be_wrong else [GenerationMode.POSITIVE]
 
 
-@pytest.mark.long
 def test_requests_that_follow_from_answers_get_what_the_description_says(description):
     """Each import has a name of its own, so that the same requests in another row get the same statuses."""
     statuses = Counter()

@@ -15,7 +15,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_file
 from tests.support.repository import REPOSITORY, environment
 
-pytestmark = pytest.mark.needs("patch")
+pytestmark = [pytest.mark.needs("patch"), pytest.mark.long]
 NAME = "madehere"
 SOURCE = {
     f"{NAME}.py": 'WORD = "theirs"\n',

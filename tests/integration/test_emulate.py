@@ -206,6 +206,7 @@ def test_tensorflows_variable_names_every_worker(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_hosts_on_sites_are_verified_link_by_link(tmp_path: Path) -> None:
     argv = [*EMULATE, "--hosts", "2", "--sites", "office-and-homes", "--", "true"]
     ended = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, timeout=800)

@@ -25,6 +25,7 @@ OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
 # hundred times as much. How near operations come to the link is a number for benchmarks.
 BESIDE_MBIT = 2 * RATE_MBIT
 LARGE = 4 << 20  # against which a burst of 32 kB is nothing
+pytestmark = pytest.mark.long
 LITTLE = StopRule(min_repetitions=3, max_repetitions=3, interval_percent=50)
 LIMITS = Timeouts(launch_s=300, prepare_s=300, step_s=300, heartbeat_s=120)
 FORGIVING = Tolerances(
@@ -72,7 +73,6 @@ def test_all_operations_are_right_and_those_that_gloo_lacks_are_named(how):
     assert found.measured.rate_mbit > 0
 
 
-@pytest.mark.long
 def test_what_gloo_calls_a_reduce_scatter_moves_as_much_as_an_all_reduce(torch_environment, tmp_path):
     """Where this fails, PyTorch has got a real one: take it out of NOT_AVAILABLE."""
     from tests.support.sandboxes import run_inside
@@ -146,7 +146,6 @@ def _is_ours(process: psutil.Process) -> bool:
     return os.getpid() in (parent.pid for parent in process.parents())
 
 
-@pytest.mark.long
 def test_a_message_of_torch_takes_no_less_than_the_links_rate_and_latency(how):
     found = probe_messages(Link(RATE_MBIT, 5), largest_bytes=1 << 20, how=How(**how))
     best = {size: min(seconds) for (_, size), seconds in found.times_s.items()}

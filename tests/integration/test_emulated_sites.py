@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.extremes import least
 
+pytestmark = pytest.mark.long
 GOODPUT = 1448 / 1514  # of TCP in Ethernet frames of 1,514 bytes: 0.956
 EARLY_MS = (
     0.5  # a packet is let go 0.2 ms early, which that takes, on each of two ways; a delay is never shorter
@@ -90,7 +91,6 @@ def test_the_probe_finds_every_link_between_sites_to_be_what_it_is(sandbox, back
     assert found["far -> near"]["jitter_ms"] > 0
 
 
-@pytest.mark.long
 def test_the_probe_names_the_direction_that_is_not_what_was_asked_for(sandbox):
     # It has less than was asked for, comes later and loses nothing: a busy machine makes none of that good.
     wan = {"bandwidth_mbit": 20, "latency_ms": 300, "loss_percent": 0}

@@ -54,11 +54,13 @@ def as_in_a_terminal(pipeline: Pipeline, *arguments: str) -> "subprocess.Popen[s
 @pytest.mark.parametrize(
     ("number", "whom", "status", "named"),
     [
-        pytest.param(signal.SIGINT, os.killpg, 130, "Ctrl-C", id="Ctrl-C"),
-        pytest.param(signal.SIGINT, os.kill, 130, "Ctrl-C", id="SIGINT", marks=pytest.mark.long),
-        pytest.param(signal.SIGTERM, os.kill, 143, "SIGTERM", id="SIGTERM", marks=pytest.mark.long),
+        (signal.SIGINT, os.killpg, 130, "Ctrl-C"),
+        (signal.SIGINT, os.kill, 130, "Ctrl-C"),
+        (signal.SIGTERM, os.kill, 143, "SIGTERM"),
     ],
+    ids=["Ctrl-C", "SIGINT", "SIGTERM"],
 )
+@pytest.mark.long
 def test_a_sweep_that_is_asked_to_end_says_one_line_and_leaves_nothing_but_its_measurements(
     sweep, number, whom, status, named
 ):

@@ -9,6 +9,7 @@ import pytest
 from ddlbench.probes.model_counts import write_counts
 
 # Parameters and multiply-adds of torchvision's definitions, as its documentation gives them ("GFLOPS").
+pytestmark = pytest.mark.long
 LITERATURE = {
     "alexnet": (61_100_840, 0.71),
     "vgg16": (138_357_544, 15.47),

@@ -105,6 +105,7 @@ def test_a_probe_by_nccl_says_that_there_is_no_gpu_before_anything_starts(no_gpu
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_without_a_gpu_its_points_are_gaps_with_the_reason_and_the_others_are_drawn(
     prepared: Pipeline, no_gpu: None
 ):

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.recommender_server import ANWAR, CSV, served
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_it_ends_with_its_signal_and_leaves_nothing(tmp_path, workers):
@@ -21,7 +23,6 @@ def test_it_ends_with_its_signal_and_leaves_nothing(tmp_path, workers):
     assert not list((tmp_path / "logs").iterdir())
 
 
-@pytest.mark.long
 def test_workers_answer_alike_and_end_with_a_first_process_that_is_killed(tmp_path):
     with served(tmp_path, "--workers", "2") as server:
         assert server.import_table("anwar", ANWAR).status_code == 201

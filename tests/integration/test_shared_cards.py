@@ -10,6 +10,8 @@ from ddlbench.workers.common.memory import parameter_bytes
 from tests.integration.test_replay import LEAST, MODEL, MOST, SMALL, step
 from tests.support.sandboxes import run_inside
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def through(tmp_path, torch_environment) -> Callable[..., Any]:

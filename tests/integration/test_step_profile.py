@@ -10,6 +10,8 @@ from ddlbench.cli.main import main
 from ddlbench.devices.devices_file import devices_from, problems
 from ddlbench.plan.catalogue import MODELS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def profile(torch_environment: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> Any:

@@ -61,6 +61,7 @@ def test_no_step_is_shorter_than_its_bytes_take_on_the_link(steps, framework, st
 
 
 @pytest.mark.parametrize(("framework", "strategy", "replayed"), needing_environments(ASYNCHRONOUS))
+@pytest.mark.long
 def test_workers_that_wait_for_nobody_begin_one_after_another(steps, framework, strategy, replayed):
     (took_s,) = steps(framework, strategy, replayed, workers=3, times=1, delay_s=3.0)["answered_s"]
     assert took_s > 6.0  # when the third begins: nobody sleeps for less, however busy the machine is

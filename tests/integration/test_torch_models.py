@@ -118,6 +118,7 @@ def test_a_model_has_as_many_parameters_as_its_paper_says(found, model, paramete
     assert found[model][0] == parameters
 
 
+@pytest.mark.long
 def test_what_a_step_must_keep_is_known_without_the_memory_for_it(torch_environment):
     small = {name: [[28, 28, 1], 256] for name in SMALL}
     large = {"alexnet": [[224, 224, 3], 2], "vgg16": [[32, 32, 3], 8], "resnet50": [[32, 32, 3], 8]}

@@ -18,7 +18,7 @@ from ddlbench.probes.ucx import PROGRAM
 from ddlbench.probes.ucx_probe import probe_link, sizes
 from tests.support.extremes import most
 
-pytestmark = pytest.mark.needs("ucx_perftest")
+pytestmark = [pytest.mark.needs("ucx_perftest"), pytest.mark.long]
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
 OF_BUFFERS = 1.2  # what has only been handed to buffers when the sender stops its clock
 EARLY_S = 0.0003  # a packet is let go 0.2 ms early, which that takes; a delay is never shorter
@@ -60,7 +60,6 @@ def test_dilation_leaves_latency_as_it_is_called():
     assert most(one_way_s, enough=0.002 - EARLY_S) >= 0.002 - EARLY_S
 
 
-@pytest.mark.long
 def test_what_takes_too_long_ends_with_what_was_measured_before():
     def one_way_s() -> float:
         found = probe_link(Link(1, 20), repetitions=1, largest_bytes=1 << 20, timeout_s=5)

@@ -16,6 +16,7 @@ from tests.support.pipeline import Pipeline
         ("--config", "fresh=true"),
     ],
 )
+@pytest.mark.long
 def test_no_option_gets_around_the_lock_of_the_machine(prepared: Pipeline, options: tuple[str, ...]) -> None:
     prepared.configure({"other_measurements": "refuse"})
     with alone_on_this_machine("wait"):

@@ -16,6 +16,7 @@ from tests.support.tiny_study import SLOW_STUDY
 
 # What Snakemake itself writes whatever it is asked: its own log, and when it last looked at which file.
 OF_SNAKEMAKE = (".snakemake/log", ".snakemake/iocache")
+pytestmark = pytest.mark.long
 QUESTIONS = {
     "a dry run": ("--dry-run",),
     "a dry run of everything": ("--dry-run", "all_figures"),
@@ -60,9 +61,7 @@ def broken(drawn: Pipeline, tmp_path_factory: pytest.TempPathFactory) -> Pipelin
     return pipeline
 
 
-@pytest.mark.parametrize(
-    "scale", [pytest.param(each, marks=[pytest.mark.long] * (each != "default")) for each in SCALES]
-)
+@pytest.mark.parametrize("scale", SCALES)
 def test_a_question_changes_nothing(broken: Pipeline, scale: str) -> None:
     before = contents(broken.root)
     for question in QUESTIONS.values():
@@ -73,7 +72,6 @@ def test_a_question_changes_nothing(broken: Pipeline, scale: str) -> None:
 
 
 @pytest.mark.parametrize("scale", ["default", "larger"])
-@pytest.mark.long
 def test_a_report_changes_nothing_but_itself(broken: Pipeline, tmp_path: Path, scale: str) -> None:
     pipeline = broken.copy(tmp_path / "ddlbench")
     pipeline.run("tiny2000_fig1", *SCALES[scale])
@@ -92,7 +90,6 @@ def test_what_is_lost_is_seen_and_made_again(broken: Pipeline, tmp_path: Path) -
     assert "Nothing to be done" in pipeline.run("tiny2000_fig1")
 
 
-@pytest.mark.long
 def test_questions_do_not_disturb_a_sweep_and_a_second_one_is_refused(prepared: Pipeline) -> None:
     prepared.configure({"measure": {"min_repetitions": 1000, "max_repetitions": 1000}}, SLOW_STUDY)
     target = prepared.manifest("bandwidth")
