@@ -1,7 +1,7 @@
 # make run       set up what is needed, measure the default studies, draw their figures, say what came out
 # make report    one page of all that came out, which opens offline, and an archive of what it was made from
 # make check     for each save: format, lint, types, layers, unit tests, and a dry run of everything
-# make test      for each change: make check, then all tests that need no root; says what it left out, and for want of what
+# make test      for each change: make check, then the tests that need no root; says what it left out, and for want of what
 # make test-all  make test, then what it left out, then some torture: installs what that needs, as root
 # make torture   kills, damage, mistakes and faults at random, by a seed (hours); its table is in docs/reliability.md
 # make lock      renew the pinned requirements (needs uv)

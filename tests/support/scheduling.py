@@ -48,8 +48,14 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long groups first, then groups, then what stands alone."""
-    items.sort(key=_place)
+    """Long groups first, then groups, then what stands alone.
+
+    Of groups that wait until PyTorch's environment is made, one begins, as making it takes a minute; then those that
+    need it not.
+    """
+    groups = [group_of(item) for item in items]
+    maker = next((group for group, item in zip(groups, items, strict=True) if group and _waits(item)), None)
+    items.sort(key=lambda item: (_place(item), _is_later(item, maker)))
     if file := getattr(config, "workerinput", {}).get("groups_file"):
         own = Path(f"{file}.{os.getpid()}")
         own.write_text(json.dumps({item.nodeid: group for item in items if (group := group_of(item))}))
@@ -66,6 +72,15 @@ def group_of(item: pytest.Item) -> str | None:
     definitions = item._fixtureinfo.name2fixturedefs.values() if hasattr(item, "_fixtureinfo") else ()
     shares = any(each[-1].scope == "module" for each in definitions if each)
     return item.path.stem if shares else None
+
+
+def _waits(item: pytest.Item) -> bool:
+    return "torch_environment" in getattr(item, "fixturenames", ())
+
+
+def _is_later(item: pytest.Item, maker: str | None) -> int:
+    group = group_of(item)
+    return 0 if group in (None, maker) else 1 + _waits(item)
 
 
 def _place(item: pytest.Item) -> int:

@@ -26,6 +26,7 @@ def plan():
     return load(REPOSITORY / "config/config.yaml", REPOSITORY)
 
 
+@pytest.mark.long
 def test_measuring_goes_on_until_the_choice_is_certain_and_the_choice_is_right():
     known = list(OTHERS)
     for _ in range(len(OPTIONS) + 1):

@@ -219,6 +219,7 @@ def test_each_claim_finds_one_point_for_a_setting(plan):
     }
 
 
+@pytest.mark.long
 def test_the_default_figures_judge_at_least_sixty_claims():
     plan = load(ROOT / "config/config.yaml", ROOT)
     tables = {name: planned(plan, name) for name in plan.default_figures}

@@ -99,6 +99,7 @@ def test_a_reader_that_left_early_is_no_error(figure):
     assert answer.returncode in (0, 141)
 
 
+@pytest.mark.long
 def test_the_summary_shows_figures_numbers_gaps_and_what_comes_next(figure, capsys):
     assert main(["summary"]) == 0
     output = capsys.readouterr().out
@@ -113,6 +114,7 @@ def test_the_summary_shows_figures_numbers_gaps_and_what_comes_next(figure, caps
         assert text in output
 
 
+@pytest.mark.long
 def test_the_summary_ends_with_the_papers_claims(figure, capsys, tmp_path):
     (tmp_path / "config/claims").mkdir()
     (tmp_path / "config/claims/zhao2016.yaml").write_text(
@@ -142,6 +144,7 @@ def test_a_config_that_is_not_there_exits_with_2(tmp_path, monkeypatch, capsys):
     assert "config/config.yaml: there is no such file" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_summary_starts_without_what_is_slow_to_import(figure):
     script = """
 import sys

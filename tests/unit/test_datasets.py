@@ -85,6 +85,7 @@ def test_digits_have_one_shape_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3), (7, 5, 2), (224, 224, 3)])
+@pytest.mark.long
 def test_synthetic_images_have_the_shape_asked_for(tmp_path: Path, shape: tuple[int, int, int]) -> None:
     facts = prepare("synthetic", None, tmp_path / "synthetic.npz", shape)
     arrays = load(tmp_path / "synthetic.npz")

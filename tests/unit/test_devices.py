@@ -221,6 +221,10 @@ MISTAKES = {
     "backward_ms: has 1 times, and resnet50 has 161 parameter arrays": lambda devices: measured(
         devices, [1.0]
     ),
+    "backward_ms[160]: -1 is not a time": lambda devices: measured(devices, [1.0] * 160 + [-1]),
+    "backward_ms[0]: inf is not a time": lambda devices: measured(devices, [float("inf")] + [1.0] * 160),
+    "backward_ms[1]: 'x' is not a time": lambda devices: measured(devices, [1.0, "x", 1.0]),
+    "backward_ms: 3 is not a list of times": lambda devices: measured(devices, 3),
     "forward_ms: a step that takes no time at all is none": lambda devices: measured(devices, [0.0] * 161),
     "images_per_second: has no place in a measured profile": lambda devices: measured(
         devices, [1.0] * 161, images_per_second=4
@@ -228,7 +232,7 @@ MISTAKES = {
 }
 
 
-def measured(devices: dict, backward_ms: list[float], **more: object) -> None:
+def measured(devices: dict, backward_ms: object, **more: object) -> None:
     """Make the first profile one that was measured."""
     profile = first(devices)
     profile.pop("images_per_second")

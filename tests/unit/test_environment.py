@@ -61,6 +61,7 @@ def test_an_environment_holds_what_its_lock_says_and_is_made_once(tmp_path: Path
     assert not said
 
 
+@pytest.mark.long
 def test_what_is_not_complete_is_made_anew(tmp_path: Path, lock: Path) -> None:
     target = tmp_path / "torch"
     (target / "bin").mkdir(parents=True)

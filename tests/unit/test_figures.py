@@ -178,6 +178,7 @@ def test_a_logarithmic_axis_of_less_than_a_decade_has_ticks_and_is_drawn(batch_t
     plot.save(tmp_path / "narrow.png", verbose=False)
 
 
+@pytest.mark.long
 def test_table4_tells_frameworks_apart(tmp_path):
     (shown,) = (each.values[0] for each in studies_figures() if each.id == "anwar2021_table4")
     table = table_for(shown)

@@ -55,6 +55,7 @@ control.command()
         assert len({str(os.getsid(0)), *(ready.versions["session"] for ready in two.ready)}) == 3
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_at_once_is_named_with_the_end_of_its_log(group):
     with pytest.raises(WorkerFailed, match="rank 1 on host h2 died \\(status 3\\) while ") as caught:
         group(ANSWER, "import sys; print('this is why', flush=True); sys.exit(3)")
@@ -107,6 +108,7 @@ def test_who_was_killed_is_named_and_not_who_has_ended_because_of_that(group, tm
             two._members.look_after("training", deadline=math.inf)
 
 
+@pytest.mark.long
 def test_a_worker_that_never_says_hello_is_too_late(group):
     with pytest.raises(WorkerFailed, match="took too long while starting"):
         group(ANSWER, "import time; time.sleep(600)", launch_s=2)

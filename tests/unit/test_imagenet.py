@@ -74,6 +74,7 @@ def test_shares_of_all_workers_make_the_batch_of_one(folder: Path) -> None:
         assert np.array_equal(np.concatenate([part[1] for part in parts]), labels)
 
 
+@pytest.mark.long
 def test_training_images_are_cropped_at_random_by_the_seed_and_otherwise_each_time(folder: Path) -> None:
     index = index_of(folder)
     again, other = batches(index), batches(index, seed=2)

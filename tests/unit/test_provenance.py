@@ -247,6 +247,7 @@ def test_the_code_version_needs_no_git(monkeypatch):
     assert len(version["sha256"]) == 64
 
 
+@pytest.mark.long
 def test_a_thousand_measurements_are_verified_and_traced(tmp_path):
     (tmp_path / "Snakefile").touch()
     store = Store(tmp_path / "results/store")

@@ -221,11 +221,13 @@ _TYPES = {
 _BOUNDS = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
 
 
-_OF_BOUNDED_NUMBERS = {"title", "type", "unit", "minimum", "maximum"}
-
-
 def _mapping(schema: Any) -> Schema:
     return schema if isinstance(schema, Mapping) else {}
+
+
+def _is_interval(schema: Schema) -> bool:
+    """Whether a schema accepts the numbers between two bounds, and nothing else."""
+    return schema.get("type") == "number" and schema.keys() <= {"title", "type", "unit", "minimum", "maximum"}
 
 
 def _validator(documents: Mapping[str, Schema], schema: Schema, known: Known) -> Any:
@@ -246,10 +248,10 @@ def _validator(documents: Mapping[str, Schema], schema: Schema, known: Known) ->
     each_item = Draft202012Validator.VALIDATORS["items"]
 
     def items(validator: Any, item: Schema, values: Any, schema: Schema) -> Iterator[ValidationError]:
-        bounded = item.get("type") == "number" and item.keys() <= _OF_BOUNDED_NUMBERS
-        if bounded and isinstance(values, list) and all(number(None, value) for value in values):
-            is_right = validator.evolve(schema=item).is_valid  # the file of devices has thousands of times
-            if all(is_right(value) for value in (min(values, default=0), max(values, default=0))):
+        are_numbers = isinstance(values, list) and all(number(None, value) for value in values)
+        if values and are_numbers and _is_interval(item):  # the file of devices has thousands of times
+            extremes = min(values), max(values)
+            if all(map(validator.evolve(schema=item).is_valid, extremes)):  # then all are
                 return
         yield from each_item(validator, item, values, schema)
 
