@@ -11,8 +11,19 @@ import pytest
 from tests.support.repository import REPOSITORY
 
 RATES = "tests/integration/test_links.py"  # by iperf3
+LONG = "tests/integration/test_model_sizes.py"
 INSTALL = "iperf3: sudo apt-get install iperf3"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_what_takes_long_is_left_to_test_all(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", LONG, "--collect-only", "-o", f"cache_dir={tmp_path}"]
+    ordinary, left_out = (
+        subprocess.run([*command, option], cwd=REPOSITORY, capture_output=True, text=True).stdout
+        for option in ("--ordinary", "--left-out")
+    )
+    assert "1 tests for want of time: make test-all runs them" in ordinary
+    assert "collected 1 item\n" in left_out
 
 
 @pytest.fixture
