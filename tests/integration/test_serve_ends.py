@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from tests.support.recommender_server import ANWAR, CSV, served
+from tests.support.remains import eventually
 
 pytestmark = pytest.mark.long
 
@@ -29,7 +30,8 @@ def test_workers_answer_alike_and_end_with_a_first_process_that_is_killed(tmp_pa
         question = {"batch_size": 64000, "latency_ms": 20, "table": "anwar"}
         answers = [server.post("recommend", question) for _ in range(8)]
         assert {each.json()["best"]["workers"] for each in answers} == {3}
-        assert 'route="/recommend",status="200"} 8.0' in server.get("metrics").text
+        counted = 'route="/recommend",status="200"} 8.0'  # each after its answer
+        assert eventually(lambda: counted in server.get("metrics").text)
         workers = psutil.Process(server.process.pid).children(recursive=True)
         server.end(signal.SIGKILL)
         psutil.wait_procs(workers, timeout=800)
