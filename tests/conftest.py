@@ -1,6 +1,7 @@
 """All tests: their fixtures, which of them run here, and which run together."""
 
 import compileall
+import gc
 import signal
 from pathlib import Path
 
@@ -25,6 +26,11 @@ def pytest_configure(config: pytest.Config) -> None:
         die_with_parent()
     else:  # once for the processes of copies of the repository, which write no compiled modules
         compileall.compile_dir(Path(__file__).parents[1] / "src", quiet=1)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays until the end: no collection of garbage looks at all of it again."""
+    gc.freeze()
 
 
 pytest.register_assert_rewrite("tests.support")
