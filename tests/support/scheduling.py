@@ -50,12 +50,12 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long groups first, then groups, then what stands alone.
 
-    Of groups that wait until PyTorch's environment is made, one begins, as making it takes a minute; then those that
-    need it not.
+    Making PyTorch's environment takes a minute. So of the groups that need it one comes first, then come the groups
+    that do not need it, and then the others, which would only wait.
     """
     groups = [group_of(item) for item in items]
     maker = next((group for group, item in zip(groups, items, strict=True) if group and _waits(item)), None)
-    items.sort(key=lambda item: (_place(item), _is_later(item, maker)))
+    items.sort(key=lambda item: (_place(item), _turn(item, maker)))
     if file := getattr(config, "workerinput", {}).get("groups_file"):
         own = Path(f"{file}.{os.getpid()}")
         own.write_text(json.dumps({item.nodeid: group for item in items if (group := group_of(item))}))
@@ -78,7 +78,7 @@ def _waits(item: pytest.Item) -> bool:
     return "torch_environment" in getattr(item, "fixturenames", ())
 
 
-def _is_later(item: pytest.Item, maker: str | None) -> int:
+def _turn(item: pytest.Item, maker: str | None) -> int:
     group = group_of(item)
     return 0 if group in (None, maker) else 1 + _waits(item)
 

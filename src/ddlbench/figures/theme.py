@@ -109,8 +109,9 @@ def render(plot: p9.ggplot, formats: Collection[str]) -> dict[str, bytes]:
         if layout := figure.get_layout_engine():
             layout.execute(figure)
             figure.set_layout_engine("none")
-        for kind in (kind for kind in METADATA if kind in formats):
-            buffer = BytesIO()
-            figure.savefig(buffer, format=kind, dpi=PNG_DPI, metadata=METADATA[kind])
-            pictures[kind] = buffer.getvalue()
+        for kind, metadata in METADATA.items():
+            if kind in formats:
+                buffer = BytesIO()
+                figure.savefig(buffer, format=kind, dpi=PNG_DPI, metadata=metadata)
+                pictures[kind] = buffer.getvalue()
     return pictures
