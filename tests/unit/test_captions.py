@@ -36,9 +36,16 @@ def test_a_deviation_is_said_where_a_point_has_its_values_and_nowhere_else():
 def test_a_study_of_no_paper_speaks_of_its_own_figure():
     rows = points(made_up_table({"batch_size": [64, 128], "workers": [1, 2, 4]}), BY_BATCH)
     assert "In the paper: The paper shows something." in caption(rows, BY_BATCH)
-    ours = caption(rows, replace(BY_BATCH, of_a_paper=False, caption="Two workers share a GPU."))
-    assert ours.endswith("Two workers share a GPU.\n")
-    assert "In the paper" not in ours
+    own = replace(BY_BATCH, of_a_paper=False, caption="Two workers share a GPU.", deviations=(OF_DIGITS,))
+    assert caption(rows, own).endswith(f"\n{OF_DIGITS.text}\nTwo workers share a GPU.\n")
+    assert "the paper: " not in caption(rows, own)
+
+
+def test_steps_of_asynchronous_workers_that_do_not_count_are_told():
+    left_out = "without those in which asynchronous workers begin and end one after another"
+    assert left_out in said(strategy="parameter_server_async")[0]
+    assert left_out not in said(strategy="parameter_server_async", epochs=3)[0]
+    assert left_out not in said(strategy="parameter_server_sync")[0]
 
 
 def test_a_table_that_says_nothing_of_shared_hosts_is_of_hosts_of_one_worker():

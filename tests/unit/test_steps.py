@@ -7,6 +7,8 @@ import pytest
 from ddlbench.devices.device import Replay
 from ddlbench.devices.uneven import Jitter, Uneven
 from ddlbench.plan import load
+from ddlbench.plan.point import Inside
+from ddlbench.plan.sites import Sites, Wire
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep import steps as steps_module
 from ddlbench.sweep.stagger import AT_ONCE, Stagger
@@ -106,8 +108,8 @@ def test_replayed_compute_warms_up_only_tcps_windows_of_a_new_group():
     assert not is_cold_for(POINT, new_link=False, new_group=False)
 
 
-def staggered(strategy="parameter_server_async", workers=4, bandwidth_mbit=100.0):
-    point = replace(POINT, strategy=strategy, workers=workers, bandwidth_mbit=bandwidth_mbit)
+def staggered(strategy="parameter_server_async", workers=4, bandwidth_mbit=100.0, **others):
+    point = replace(POINT, strategy=strategy, workers=workers, bandwidth_mbit=bandwidth_mbit, **others)
     return Stagger.of(point, 10.0)
 
 
@@ -116,6 +118,18 @@ def test_workers_that_wait_for_nobody_begin_apart_by_what_the_parameters_take_on
     assert staggered().delay_s == pytest.approx(10 * size_mbit / 100)  # dilated ten times
     assert staggered(bandwidth_mbit=None).delay_s == 0
     assert staggered("parameter_server_sync") == staggered(workers=1) == AT_ONCE
+    one_host = staggered(bandwidth_mbit=None, inside=Inside("pcie", 200.0, 0.0))
+    assert one_host.delay_s == pytest.approx(10 * size_mbit / 200)
+
+
+def test_between_sites_workers_begin_apart_by_the_slowest_link_to_the_server():
+    far, wan, not_used, lan = (Wire(bandwidth_mbit, 1.0) for bandwidth_mbit in (50, 70, 10, 1000))
+    lans = tuple((site, lan) for site in ("a", "b", "server's"))
+    wans = dict.fromkeys((("a", "b"), ("b", "a")), not_used)
+    wans |= {("a", "server's"): wan, ("server's", "a"): wan, ("b", "server's"): wan, ("server's", "b"): far}
+    sites = Sites("three", lans, tuple(wans.items()))
+    one_rate = staggered(bandwidth_mbit=50.0)
+    assert staggered(bandwidth_mbit=None, sites=sites).delay_s == pytest.approx(one_rate.delay_s)
 
 
 def test_steps_in_unison_and_those_after_others_have_ended_do_not_count():

@@ -37,12 +37,12 @@ class Stagger:
             dilation: of time.
 
         Returns:
-            A delay of as long as the parameters take on the link (none if it has no one rate); nothing for workers
-            that are not asynchronous.
+            A delay of as long as the parameters take on the slowest link to the server (none if no link is emulated);
+            nothing for workers that are not asynchronous.
         """
         if not is_asynchronous(point):
             return AT_ONCE
-        rate_mbit = point.bandwidth_mbit
+        rate_mbit = _slowest_mbit(point)
         size_bytes = parameter_bytes(point.model, point.image_shape)
         transfer_s = size_bytes * 8e-6 / rate_mbit if rate_mbit else 0.0
         return cls(dilation * transfer_s, _FIRST, _LAST)
@@ -84,6 +84,16 @@ def is_asynchronous(point: Point) -> bool:
         Whether it has.
     """
     return point.workers > 1 and not STRATEGIES[point.strategy].is_synchronous
+
+
+def _slowest_mbit(point: Point) -> float | None:
+    if point.sites:
+        of_server, _ = point.sites.lans[-1]  # the last host is the server's
+        lans = [lan for _, lan in point.sites.lans]
+        wans = [wan for between, wan in point.sites.wans if of_server in between]
+        return min(wire.bandwidth_mbit for wire in (*lans, *wans))
+    inside_mbit = point.inside.bandwidth_mbit if point.inside else None
+    return point.bandwidth_mbit or inside_mbit
 
 
 def _mean(times_ms: list[list[float]]) -> float:

@@ -4,6 +4,7 @@ import pandas as pd
 
 from ddlbench.figures.words import counted, listed, span_of, values_of
 from ddlbench.measurements.metrics import METRICS, OfRepetition, bounds_of
+from ddlbench.plan.catalogue import STRATEGIES
 
 _BOUNDS = {"interval": "95 % intervals", "range": "the range of too few repetitions for an interval"}
 OF_EPOCH = ("epoch_time_s",)
@@ -27,6 +28,8 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         parts.append(f"in {span_of(launches)} launch{'es' * bool(launches.max() > 1)}")
     if "steps" in measured:
         parts.append(f"({_ranged(measured['steps'], 'step')} a point)")
+    if _has_uncounted_steps(measured):
+        parts.append("without those in which asynchronous workers begin and end one after another")
     kinds = {bounds_of(y, count) for count in measured["repetitions"]}
     bars = " or ".join(words for kind, words in _BOUNDS.items() if kind in kinds)
     sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
@@ -36,6 +39,14 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
             "repetitions for one."
         )
     return sentences
+
+
+def _has_uncounted_steps(measured: pd.DataFrame) -> bool:
+    """Whether workers of a point wait for nobody, but for a training to an accuracy, of which all steps count."""
+    if not {"strategy", "workers", "epochs"} <= set(measured):
+        return False
+    strategies = measured.loc[(measured["workers"] > 1) & (measured["epochs"] == 0), "strategy"]
+    return not all(STRATEGIES[strategy].is_synchronous for strategy in strategies.unique())
 
 
 def _ranged(counts: "pd.Series[int]", noun: str) -> str:

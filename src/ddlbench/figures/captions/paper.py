@@ -32,9 +32,9 @@ def beside_the_paper(rows: pd.DataFrame, figure: Figure) -> list[str]:
         Lines of reStructuredText, from outside and therefore escaped.
     """
     others = [each.text for each in that_hold(rows, figure) if not each.shows]
-    sentences = ["Differences from the paper: " + " ".join(map(escaped, others))] if others else []
-    words = escaped(figure.caption)
-    return [*sentences, f"In the paper: {words}" if figure.of_a_paper else words]
+    differs, says = ("Differences from the paper: ", "In the paper: ") if figure.of_a_paper else ("", "")
+    sentences = [differs + " ".join(map(escaped, others))] if others else []
+    return [*sentences, says + escaped(figure.caption)]
 
 
 def that_hold(rows: pd.DataFrame, figure: Figure) -> Iterable[Deviation]:
