@@ -15,7 +15,14 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.common import ROOT, options, row, save
-from ddlbench.measurements.statistics import Timed, median_interval, needs_repetition, pooled
+from ddlbench.measurements.statistics import (
+    FEWEST,
+    FEWEST_OF_A_FIXED_NUMBER,
+    Total,
+    median_interval,
+    needs_repetition,
+    pooled,
+)
 from ddlbench.plan import Plan, Point, load
 from ddlbench.protocol.measure import StopRule
 from ddlbench.protocol.tcp import RTO_MIN_MS
@@ -71,6 +78,9 @@ def coverage(plan: Plan, trials: int, seed: int) -> dict[str, list[float]]:
     for case in cases(random):
         held = sum(_holds(case, plan, random) for _ in range(trials))
         found.setdefault(case.kind, []).append(held / trials)
+    for case in filter(lambda each: not each.is_lossy, cases(random)):
+        held = sum(_fixed_number_holds(case, random) for _ in range(trials))
+        found.setdefault("two or three repetitions, fixed before", []).append(held / trials)
     for spread in random.uniform(0.01, 0.1, CASES):
         held = sum(_median_holds(spread, plan.settings.probes.measure, random) for _ in range(trials))
         found.setdefault("medians of probes", []).append(held / trials)
@@ -172,12 +182,22 @@ def _followed(
 def _holds(case: Case, plan: Plan, random: Generator) -> bool:
     """Whether the interval that the stop rule ends with holds the true mean."""
     measure, point = plan.settings.measure, _point(plan, case.is_lossy)
-    repetitions: list[Timed] = []
+    repetitions: list[Total] = []
     while stop_rule.needs_repetition(point, repetitions, measure):
         times = case.draw(random)
         of_steps = tuple(times.tolist()) if case.is_lossy else ()
-        repetitions.append(Timed(float(times.sum()), len(times), of_steps))
+        repetitions.append(Total(float(times.sum()), len(times), of_steps))
     _, low, high = pooled(repetitions)
+    return low is not None and high is not None and low <= float(case.mean_ms) <= high
+
+
+def _fixed_number_holds(case: Case, random: Generator) -> bool:
+    """Whether the interval of as few repetitions as replays and trainings have holds the true mean."""
+    count = int(random.integers(FEWEST_OF_A_FIXED_NUMBER, FEWEST))
+    drawn = [case.draw(random) for _ in range(count)]
+    _, low, high = pooled(
+        [Total(float(times.sum()), len(times)) for times in drawn], FEWEST_OF_A_FIXED_NUMBER
+    )
     return low is not None and high is not None and low <= float(case.mean_ms) <= high
 
 

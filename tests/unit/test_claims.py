@@ -58,6 +58,7 @@ def table(*times, half=0.01, **columns):
         "strategy": "ring_allreduce",
         "status": "measured",
         "repetitions": 5,
+        "bounds": "interval",
     }
     return {"a_fig1": pd.DataFrame(rows).assign(**(shared | columns))}
 
@@ -68,7 +69,8 @@ def table(*times, half=0.01, **columns):
         (table(10, 5), "replicated"),
         (table(10, 9), "contradicted"),
         (table(10, 5, half=0.2), "undecided"),
-        (table(10, 5, repetitions=3), "undecided"),
+        (table(10, 5, repetitions=3, bounds="range"), "undecided"),
+        (table(10, 5, repetitions=2), "replicated"),
         (table(10), "not reached"),
         (table(10, 5, devices="gpu"), "not reached"),
         (table(10, 5, status="does_not_fit"), "not reached"),
@@ -201,7 +203,7 @@ def planned(plan, name):
         for epoch in (range(1, point.epochs + 1) if figure.per_epoch else [None])
     ]
     values = {f"{metric}{end}": 1.0 for metric in METRICS for end in ("", "_low", "_high")}
-    return pd.DataFrame(rows).assign(status="measured", repetitions=5, **values)
+    return pd.DataFrame(rows).assign(status="measured", repetitions=5, bounds="interval", **values)
 
 
 @pytest.fixture(scope="module", params=["config", "paper"])

@@ -16,7 +16,7 @@ from ddlbench.measurements.record import (
     timed,
     words,
 )
-from ddlbench.measurements.statistics import Timed
+from ddlbench.measurements.statistics import Total
 from tests.support.measurement_samples import POINT, a_point, a_record
 
 
@@ -113,15 +113,15 @@ def test_an_epoch_is_what_the_report_says():
 def test_a_repetition_counts_by_its_steps():
     one_slow_step = a_record(step_times_ms=[[80.0]])
     twenty = a_record(step_times_ms=[[10.0] * 20])
-    assert timed(twenty) == Timed(200.0, 20)
+    assert timed(twenty) == Total(200.0, 20)
     assert value_of("step_time_ms", {}, one_slow_step, twenty) == pytest.approx(280 / 21)
 
 
 def test_each_step_counts_where_the_link_loses_packets_in_undilated_time():
     times = [[20.0, 380.0], [18.0, 390.0]]  # at k = 2
     lossy = a_record(step_times_ms=times, dilation=2.0, link={"is_lossy": True})
-    assert timed(lossy) == Timed(204.0, 2, (9.0, 195.0))
-    assert timed(lossy | {"link": {"is_lossy": False}}) == timed(lossy | {"link": None}) == Timed(204.0, 2)
+    assert timed(lossy) == Total(204.0, 2, (9.0, 195.0))
+    assert timed(lossy | {"link": {"is_lossy": False}}) == timed(lossy | {"link": None}) == Total(204.0, 2)
 
 
 def test_more_time_for_a_step_is_fewer_images_a_second():

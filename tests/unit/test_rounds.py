@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 
-from ddlbench.measurements.statistics import Timed
+from ddlbench.measurements.statistics import Total
 from ddlbench.plan import load
 from ddlbench.sweep import rounds
 from ddlbench.sweep.progress import Progress
@@ -46,7 +46,7 @@ class Simulated:
 
 
 def pending(words, point=TIMED_ONLY, used=()):
-    return PendingPoint(point, words, words, 1, [Timed(100.0, 1) for _ in used], set(used), 3)
+    return PendingPoint(point, words, words, 1, [Total(100.0, 1) for _ in used], set(used), 3)
 
 
 def measured(monkeypatch, spreads, points=None, **changes):
@@ -79,16 +79,16 @@ def test_what_repetitions_can_make_narrow_enough_comes_before_what_they_cannot(m
 
 def test_of_two_wide_intervals_the_one_that_is_sooner_narrow_enough_comes_first():
     slow, quick = pending("slow"), pending("quick")
-    slow.timed, quick.timed = ([Timed(time_ms, 1) for time_ms in (80.0, 120.0) * 3] for _ in "ab")
+    slow.timed, quick.timed = ([Total(time_ms, 1) for time_ms in (80.0, 120.0) * 3] for _ in "ab")
     slow.took_s, quick.took_s = 5.0, 1.0
-    quick.timed[0] = Timed(75.0, 1)  # its interval is a little wider
+    quick.timed[0] = Total(75.0, 1)  # its interval is a little wider
     assert rounds._next_round([slow, quick], MEASURE, 10.0) == [quick, slow]
     assert rounds._next_round([slow, quick], MEASURE, 5.5) == [quick]
 
 
 def test_a_repetition_that_takes_too_long_keeps_no_shorter_one_back(monkeypatch):
     slow, quick = pending("wild"), pending("mild")
-    slow.timed, quick.timed = ([Timed(time_ms, 1) for time_ms in (40.0, 160.0) * 3] for _ in "ab")
+    slow.timed, quick.timed = ([Total(time_ms, 1) for time_ms in (40.0, 160.0) * 3] for _ in "ab")
     slow.took_s, quick.took_s = 5.0, 1.0
     assert rounds._next_round([slow, quick], MEASURE, 3.0) == [quick]
 

@@ -78,6 +78,7 @@ def test_a_caption_says_which_engines_made_the_containers():
             "fabric": ["emulated"] * 3,
             "dilation": [1.0] * 3,
             "repetitions": [2] * 3,
+            "bounds": ["range"] * 3,
             "host": ["made-up CPU"] * 3,
             "container_engine": [None, "podman 4.3.1", "apptainer 1.4.5"],
         }

@@ -10,24 +10,32 @@ from hypothesis import strategies as st
 
 from benchmarks.coverage import AT_LEAST_PERCENT, coverage
 from ddlbench.measurements.metrics import bounds_of
-from ddlbench.measurements.statistics import FEWEST, Timed, median_interval, needs_repetition, pooled
+from ddlbench.measurements.statistics import (
+    FEWEST,
+    FEWEST_OF_A_FIXED_NUMBER,
+    Total,
+    median_interval,
+    needs_repetition,
+    pooled,
+)
 from ddlbench.plan import load
 from ddlbench.protocol.measure import StopRule
 from tests.support.repository import REPOSITORY
 
 RULE = StopRule(min_repetitions=3, max_repetitions=6, interval_percent=10)
 TIMES = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=12)
-REPETITIONS = st.lists(st.builds(Timed, st.floats(1e-3, 1e6), st.integers(1, 50)), min_size=1, max_size=12)
+AMOUNTS = st.one_of(st.just(0.0), st.floats(1e-3, 1e6))  # bytes may be none
+REPETITIONS = st.lists(st.builds(Total, AMOUNTS, st.integers(1, 50)), min_size=1, max_size=12)
 
 
 def of_one_step(times_ms):
-    return [Timed(time, 1) for time in times_ms]
+    return [Total(time, 1) for time in times_ms]
 
 
 @given(REPETITIONS)
 def test_a_step_takes_all_time_by_all_steps(repetitions):
     assert pooled(repetitions).value == pytest.approx(
-        sum(each.total_ms for each in repetitions) / sum(each.steps for each in repetitions)
+        sum(each.amount for each in repetitions) / sum(each.steps for each in repetitions)
     )
 
 
@@ -51,33 +59,40 @@ def test_the_interval_is_scipys_t_interval_of_the_logarithm(count):
 
 def test_repetitions_of_several_steps_have_the_interval_of_their_means():
     times = [9.0, 10.0, 11.0, 10.5, 9.5]
-    assert pooled([Timed(7 * time, 7) for time in times]) == pytest.approx(pooled(of_one_step(times)))
+    assert pooled([Total(7 * time, 7) for time in times]) == pytest.approx(pooled(of_one_step(times)))
 
 
 def test_fewer_than_four_times_have_their_range():
     assert pooled(of_one_step([3.0, 1.0, 2.0])) == (2.0, 1.0, 3.0)
-    assert bounds_of("step_time_ms", 3) == "range"
 
 
-def test_a_median_needs_one_value_more_than_a_time_for_an_interval():
-    assert [bounds_of("step_time_ms", count) for count in (1, 4)] == [None, "interval"]
-    assert [bounds_of("test_accuracy_percent", count) for count in (4, 5)] == ["range", "interval"]
+@pytest.mark.parametrize("times", [[100.0, 101.0], [99.0, 100.0, 104.0]])
+def test_of_a_fixed_number_two_times_have_an_interval(times):
+    error = scipy.stats.sem(times) / numpy.mean(times)
+    peer = scipy.stats.t.interval(0.97, len(times) - 1, math.log(numpy.mean(times)), error)
+    found = pooled(of_one_step(times), FEWEST_OF_A_FIXED_NUMBER)
+    assert found[1:] == pytest.approx(numpy.exp(peer), rel=1e-9)
+
+
+def test_a_median_has_an_interval_from_five_values_on():
+    bounds = [bounds_of("test_accuracy_percent", count, "interval") for count in (1, 4, 5)]
+    assert bounds == [None, "range", "interval"]
 
 
 def test_a_stalled_repetition_of_one_step_does_not_weigh_as_much_as_one_of_twenty():
-    stalled, whole = Timed(1000.0, 1), Timed(200.0, 20)
+    stalled, whole = Total(1000.0, 1), Total(200.0, 20)
     assert pooled([stalled, whole]).value == pytest.approx(1200 / 21)
 
 
 def test_where_packets_are_lost_the_upper_bound_holds_the_time_outs_that_were_not_met():
-    lucky = [Timed(160.0, 16, (10.0,) * 16)] * 4
+    lucky = [Total(160.0, 16, (10.0,) * 16)] * 4
     most = scipy.stats.chi2.ppf(0.975, 2) / 2  # of the mean number: almost the rule of three
     assert pooled(lucky) == (10.0, 10.0, pytest.approx(10 + most * 200 / 64))
-    assert pooled([Timed(160.0, 16)] * 4) == (10.0, 10.0, 10.0)
+    assert pooled([Total(160.0, 16)] * 4) == (10.0, 10.0, 10.0)
 
 
 def of_steps(*step_times_ms):
-    return [Timed(math.fsum(times), len(times), tuple(times)) for times in step_times_ms]
+    return [Total(math.fsum(times), len(times), tuple(times)) for times in step_times_ms]
 
 
 def test_where_packets_are_lost_blocks_of_steps_give_the_interval_unless_repetitions_differ():
@@ -88,12 +103,12 @@ def test_where_packets_are_lost_blocks_of_steps_give_the_interval_unless_repetit
     peer = scipy.stats.t.interval(0.97, 7, math.log(numpy.mean(means)), error)
     assert pooled(of_steps(*alike)).low == pytest.approx(math.exp(peer[0]), rel=1e-9)
     unlike = of_steps(*(factor * times for factor, times in zip((1, 3, 1, 3), alike, strict=True)))
-    assert pooled(unlike).low == pooled([Timed(each.total_ms, each.steps) for each in unlike]).low
+    assert pooled(unlike).low == pooled([Total(each.amount, each.steps) for each in unlike]).low
 
 
 def test_repetitions_of_less_than_two_blocks_are_not_divided():
     short = of_steps([10.0, 300.0], [10.0, 250.0], [12.0, 220.0], [11.0, 280.0])
-    assert pooled(short).low == pooled([Timed(each.total_ms, each.steps) for each in short]).low
+    assert pooled(short).low == pooled([Total(each.amount, each.steps) for each in short]).low
 
 
 @given(TIMES)
@@ -117,7 +132,7 @@ def test_the_interval_of_a_median_is_between_the_ranks_that_the_binomial_distrib
 def test_what_is_called_95_percent_holds_the_truth_at_least_93_times_of_100():
     held = coverage(load(REPOSITORY / "config/config.yaml", REPOSITORY), trials=150, seed=1)
     percent = {kind: 100 * sum(of_cases) / len(of_cases) for kind, of_cases in held.items()}
-    assert len(percent) == 7
+    assert len(percent) == 8
     assert not {kind: found for kind, found in percent.items() if found < AT_LEAST_PERCENT}
 
 

@@ -131,6 +131,38 @@ def test_replays_by_waiting_are_repeated_as_often_as_asked_for_and_so_never_unre
     assert row_of(tmp_path / "burns", burns)["resolved"] is False
 
 
+def test_of_a_fixed_number_two_repetitions_have_an_interval_but_on_a_link_that_loses_packets(tmp_path):
+    of_k80, of_training = a_point(replay={"kind": "gpu", "name": "K80"}), a_point(epochs=1)
+    assert bounds_of(tmp_path / "replays", point=of_k80) == "interval"
+    assert bounds_of(tmp_path / "trainings", point=of_training) == "interval"
+    assert bounds_of(tmp_path / "others") == "range"
+    assert bounds_of(tmp_path / "lossy", point=of_k80, link={"is_lossy": True}) == "range"
+
+
+def bounds_of(folder, **values):
+    return row_of(folder, times_of_repetitions(10.0, 10.1, **values))["bounds"]
+
+
+def _traffic(sent_bytes):
+    return {"sent_bytes_per_step": sent_bytes, "received_bytes_per_step": 0.0}
+
+
+def test_bytes_of_a_step_are_all_bytes_by_all_steps(tmp_path):
+    sent = {"a": (100.0, 40.0), "b": (70.0, 50.0)}
+    records = [
+        a_record(
+            number,
+            step_times_ms=[[1.0] * steps],
+            telemetry={"hosts": {host: _traffic(each[number]) for host, each in sent.items()}},
+        )
+        for number, steps in enumerate((1, 3))
+    ]
+    row = row_of(tmp_path / "sent", records)
+    assert row["sent_bytes_per_step"] == (100 + 3 * 50) / 4  # of the busiest host
+    assert (row["sent_bytes_per_step_low"], row["sent_bytes_per_step_high"]) == (50, 100)
+    assert row["received_bytes_per_step"] == 0
+
+
 def test_a_grid_per_epoch_has_a_row_an_epoch(tmp_path):
     record = a_record(point=a_point(epochs=2, steps_per_epoch=2), step_times_ms=[[1.0, 3.0, 5.0, 7.0]])
     table = aggregate([manifest_of(tmp_path, record, per_epoch=True)])

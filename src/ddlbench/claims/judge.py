@@ -95,7 +95,9 @@ def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
     names = [row["point_id"] for row in rows]
     points = [_Measured(*(float(row[claim.quantity + end]) for end in ("", "_low", "_high"))) for row in rows]
     if few := [
-        row["point_id"] for row in rows if bounds_of(claim.quantity, row["repetitions"]) != "interval"
+        row["point_id"]
+        for row in rows
+        if bounds_of(claim.quantity, row["repetitions"], row["bounds"]) != "interval"
     ]:
         return Judgement(
             UNDECIDED, f"too few repetitions for an interval: measure {', '.join(few)} more often"

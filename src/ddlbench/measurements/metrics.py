@@ -3,8 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ddlbench.measurements.record import Record, timed
-from ddlbench.measurements.statistics import FEWEST, FEWEST_OF_A_MEDIAN, Estimate, median_interval, pooled
+from ddlbench.measurements.record import Record, is_of_a_fixed_number, steps, timed
+from ddlbench.measurements.statistics import (
+    FEWEST,
+    FEWEST_OF_A_FIXED_NUMBER,
+    FEWEST_OF_A_MEDIAN,
+    Estimate,
+    Total,
+    median_interval,
+    pooled,
+)
 
 Report = Mapping[str, Any]
 
@@ -22,6 +30,18 @@ class OfStepTime(NamedTuple):
     derive: Callable[[float, int, Report], float | None]
 
 
+class OfStep(NamedTuple):
+    """A column that is a sum over steps, as times are: tables have what all repetitions together give for a step.
+
+    Attributes:
+        unit: of the column.
+        read: takes its mean over the steps from a record; None if it has none.
+    """
+
+    unit: str
+    read: Callable[[Record], float | None]
+
+
 class OfRepetition(NamedTuple):
     """A column that each repetition has a value of; tables have the median.
 
@@ -34,7 +54,10 @@ class OfRepetition(NamedTuple):
     read: Callable[[Record], float | None]
 
 
-def estimate(metric: OfStepTime | OfRepetition, records: Sequence[Record], report: Report) -> Estimate | None:
+Metric = OfStepTime | OfStep | OfRepetition
+
+
+def estimate(metric: Metric, records: Sequence[Record], report: Report) -> Estimate | None:
     """Estimate a column from the repetitions of a point.
 
     Args:
@@ -45,15 +68,24 @@ def estimate(metric: OfStepTime | OfRepetition, records: Sequence[Record], repor
     Returns:
         The value with its bounds; None if no repetition has it, or the report does not define it.
     """
+    if isinstance(metric, OfStepTime):
+        return _of_step_time(metric, records, report)
+    found = [(value, steps(record)) for record in records if (value := metric.read(record)) is not None]
+    if not found:
+        return None
     if isinstance(metric, OfRepetition):
-        values = [value for record in records if (value := metric.read(record)) is not None]
-        return median_interval(values) if values else None
+        return median_interval([value for value, _ in found])
+    return pooled([Total(value * count, count) for value, count in found], fewest_of_times(records))
+
+
+def _of_step_time(metric: OfStepTime, records: Sequence[Record], report: Report) -> Estimate | None:
     times = [each for record in records if (each := timed(record))]
     if not times:
         return None
     batch_size = records[0]["point"]["batch_size"]
     value, *bounds = (
-        None if time_ms is None else metric.derive(time_ms, batch_size, report) for time_ms in pooled(times)
+        None if time_ms is None else metric.derive(time_ms, batch_size, report)
+        for time_ms in pooled(times, fewest_of_times(records))
     )
     if value is None:
         return None
@@ -92,7 +124,7 @@ def _of_busiest_host(key: str) -> Callable[[Record], float | None]:
     )
 
 
-METRICS: dict[str, OfStepTime | OfRepetition] = {
+METRICS: dict[str, Metric] = {
     "step_time_ms": OfStepTime("ms", lambda step_ms, batch_size, report: step_ms),
     "images_per_second": OfStepTime(
         "images/s", lambda step_ms, batch_size, report: 1000 * batch_size / step_ms
@@ -109,22 +141,52 @@ METRICS: dict[str, OfStepTime | OfRepetition] = {
     "link_rate_mbit": OfRepetition("Mbit/s", _link("rate_mbit")),
     "link_rtt_ms": OfRepetition("ms", _link("rtt_ms")),
     "link_loss_percent": OfRepetition("%", _link("loss_percent")),
-    "sent_bytes_per_step": OfRepetition("bytes", _of_busiest_host("sent_bytes_per_step")),
-    "received_bytes_per_step": OfRepetition("bytes", _of_busiest_host("received_bytes_per_step")),
+    "sent_bytes_per_step": OfStep("bytes", _of_busiest_host("sent_bytes_per_step")),
+    "received_bytes_per_step": OfStep("bytes", _of_busiest_host("received_bytes_per_step")),
 }
 
 
-def bounds_of(column: str, repetitions: int) -> str | None:
-    """Say what lies between the bounds of a column.
+def fewest_of_times(records: Sequence[Record]) -> int:
+    """Say how many repetitions of a point have an interval of what is a sum over steps.
 
     Args:
-        column: of a table.
-        repetitions: how many its value is of.
+        records: of one point.
+
+    Returns:
+        Two, if their number was fixed before: no stop rule ended them when they were alike by chance. More where the
+        link loses packets: few steps may have met no time-out.
+    """
+    is_lossy = (records[0].get("link") or {}).get("is_lossy")
+    return FEWEST_OF_A_FIXED_NUMBER if is_of_a_fixed_number(records[0]["point"]) and not is_lossy else FEWEST
+
+
+def bounds_of_times(records: Sequence[Record]) -> str | None:
+    """Say what lies between the bounds of what is a sum over steps.
+
+    Args:
+        records: of one point.
 
     Returns:
         `interval` (of 95 %), `range`, or None: there are no bounds.
     """
-    if repetitions < 2:
-        return None
-    fewest = FEWEST_OF_A_MEDIAN if isinstance(METRICS.get(column), OfRepetition) else FEWEST
-    return "interval" if repetitions >= fewest else "range"
+    return _bounds(len(records), fewest_of_times(records)) if records else None
+
+
+def bounds_of(column: str, repetitions: int, of_times: str | None) -> str | None:
+    """Say what lies between the bounds of a column.
+
+    Args:
+        column: of a table.
+        repetitions: of a point.
+        of_times: as `bounds_of_times` says of it, in the table's column `bounds`.
+
+    Returns:
+        `interval` (of 95 %), `range`, or None: there are no bounds.
+    """
+    if isinstance(METRICS.get(column), OfRepetition):
+        return _bounds(repetitions, FEWEST_OF_A_MEDIAN)
+    return of_times
+
+
+def _bounds(count: int, fewest: int) -> str | None:
+    return None if count < 2 else "interval" if count >= fewest else "range"

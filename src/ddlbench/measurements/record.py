@@ -9,7 +9,7 @@ from typing import Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_json
-from ddlbench.measurements.statistics import Timed
+from ddlbench.measurements.statistics import Total
 
 SCHEMA = 1
 _MOST_OF_A_TIMEOUT = (
@@ -174,6 +174,18 @@ def words(point: Mapping[str, Any]) -> str:
     )
 
 
+def is_of_a_fixed_number(point: Mapping[str, Any]) -> bool:
+    """Tell whether no interval decides how often a point is repeated.
+
+    Args:
+        point: as a record or a manifest holds it.
+
+    Returns:
+        True for a training to an accuracy, and for a replay by waiting.
+    """
+    return bool(point.get("epochs")) or (point.get("replay") or {}).get("kind") == "gpu"
+
+
 def is_synchronous(record: Mapping[str, Any]) -> bool:
     """Check whether the ranks took their steps together.
 
@@ -206,7 +218,7 @@ def step_time_ms(record: Mapping[str, Any]) -> float | None:
     return together / float(record["dilation"])
 
 
-def timed(record: Mapping[str, Any]) -> Timed | None:
+def timed(record: Mapping[str, Any]) -> Total | None:
     """The steps of a repetition and their time, as without time dilation.
 
     Args:
@@ -216,7 +228,7 @@ def timed(record: Mapping[str, Any]) -> Timed | None:
         Steps and milliseconds; None for a record without steps.
     """
     time_ms, count = step_time_ms(record), steps(record)
-    return None if time_ms is None else Timed(time_ms * count, count, _of_steps(record, time_ms))
+    return None if time_ms is None else Total(time_ms * count, count, _of_steps(record, time_ms))
 
 
 def _of_steps(record: Mapping[str, Any], mean_ms: float) -> tuple[float, ...]:

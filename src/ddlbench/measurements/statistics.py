@@ -16,7 +16,8 @@ from ddlbench.protocol.measure import StopRule
 from ddlbench.protocol.tcp import RTO_MIN_MS
 
 # The smallest numbers of values with an interval; the bounds of fewer values are only their range.
-FEWEST = 4
+FEWEST = 4  # where a stop rule looks at them, or few steps may have met no time-out
+FEWEST_OF_A_FIXED_NUMBER = 2
 FEWEST_OF_A_MEDIAN = 5
 
 _SEEN_OF_A_TIMEOUT = 0.5  # the rest of it may overlap with computing
@@ -44,22 +45,22 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Timed:
-    """The steps of a repetition, and the time that they took together.
+class Total:
+    """The steps of a repetition, and what they took together.
 
     Attributes:
-        total_ms: of all steps.
+        amount: of all steps: milliseconds, or bytes.
         steps: how many.
         step_times_ms: of each, where the link loses packets; elsewhere empty.
     """
 
-    total_ms: float
+    amount: float
     steps: int
     step_times_ms: tuple[float, ...] = ()
 
 
-def pooled(repetitions: Sequence[Timed]) -> Estimate:
-    """The time of a step: the time of all repetitions, divided by their steps.
+def pooled(repetitions: Sequence[Total], fewest: int = FEWEST) -> Estimate:
+    """What a step takes: what all repetitions took, divided by their steps.
 
     The interval is Student's t over repetitions of the ratio's logarithm (delta method; W. G. Cochran, Sampling
     Techniques, 3rd edition, section 6.4). So it holds what differs between repetitions, steps may depend on each other
@@ -72,10 +73,11 @@ def pooled(repetitions: Sequence[Timed]) -> Estimate:
     three), each of the shortest time.
 
     Args:
-        repetitions: at least one; each has steps and a positive time.
+        repetitions: at least one; each has steps and an amount that is not negative.
+        fewest: so many have an interval.
 
     Returns:
-        Milliseconds a step.
+        Milliseconds, or bytes, a step.
 
     Raises:
         ValueError: there is no repetition.
@@ -83,22 +85,22 @@ def pooled(repetitions: Sequence[Timed]) -> Estimate:
     if not repetitions:
         raise ValueError("no repetition to estimate a time from")
     steps = sum(each.steps for each in repetitions)
-    mean_ms = math.fsum(each.total_ms for each in repetitions) / steps
+    mean = math.fsum(each.amount for each in repetitions) / steps
     count = len(repetitions)
     if count == 1:
-        return Estimate(mean_ms, None, None)
-    if count < FEWEST:
-        means = [each.total_ms / each.steps for each in repetitions]
-        return Estimate(mean_ms, min(means), max(means))
+        return Estimate(mean, None, None)
+    if count < fewest:
+        means = [each.amount / each.steps for each in repetitions]
+        return Estimate(mean, min(means), max(means))
     lossy = [each.step_times_ms for each in repetitions if each.step_times_ms]
     parts = repetitions
-    if lossy and not _differ(blocks := [_blocks(each) for each in lossy], mean_ms):
+    if lossy and not _differ(blocks := [_blocks(each) for each in lossy], mean):
         parts = [block for of_repetition in blocks for block in of_repetition]
-    squares = math.fsum(_excess_ms(part, mean_ms) ** 2 for part in parts)
-    error_ms = math.sqrt(len(parts) / (len(parts) - 1) * squares) / steps
-    factor = math.exp(_student(len(parts) - 1) * error_ms / mean_ms)
+    squares = math.fsum(_excess(part, mean) ** 2 for part in parts)
+    error = math.sqrt(len(parts) / (len(parts) - 1) * squares) / steps
+    factor = math.exp(_student(len(parts) - 1) * error / mean) if mean else 1.0
     unmet_ms = _unmet_timeouts(lossy) * RTO_MIN_MS / steps
-    return Estimate(mean_ms, mean_ms / factor, max(mean_ms * factor, mean_ms + unmet_ms))
+    return Estimate(mean, mean / factor, max(mean * factor, mean + unmet_ms))
 
 
 def expected_narrowing(count: int, later: int) -> float:
@@ -114,32 +116,32 @@ def expected_narrowing(count: int, later: int) -> float:
     return _student(later - 1) / _student(count - 1) * math.sqrt(count / later)
 
 
-def _blocks(step_times_ms: Sequence[float]) -> list[Timed]:
+def _blocks(step_times_ms: Sequence[float]) -> list[Total]:
     """A repetition in blocks of about as many steps: time-outs in neighbouring steps may have the same cause."""
     count = max(1, len(step_times_ms) // _BLOCK_STEPS)
     ends = [len(step_times_ms) * number // count for number in range(count + 1)]
     parts = [step_times_ms[begin:end] for begin, end in pairwise(ends)]
-    return [Timed(math.fsum(part), len(part)) for part in parts]
+    return [Total(math.fsum(part), len(part)) for part in parts]
 
 
-def _differ(blocks: Sequence[Sequence[Timed]], mean_ms: float) -> bool:
+def _differ(blocks: Sequence[Sequence[Total]], mean: float) -> bool:
     """Whether repetitions differ by more than their blocks explain (F test), or have too few blocks to tell."""
     between_freedom, within_freedom = len(blocks) - 1, sum(map(len, blocks)) - len(blocks)
     if within_freedom < between_freedom:
         return True
     from scipy.special import fdtrc
 
-    excess_ms = [[_excess_ms(block, mean_ms) for block in of_repetition] for of_repetition in blocks]
-    between = math.fsum(math.fsum(each) ** 2 / len(each) for each in excess_ms)
-    within = math.fsum(value**2 for each in excess_ms for value in each) - between
+    excess = [[_excess(block, mean) for block in of_repetition] for of_repetition in blocks]
+    between = math.fsum(math.fsum(each) ** 2 / len(each) for each in excess)
+    within = math.fsum(value**2 for each in excess for value in each) - between
     if within <= 0:
         return between > 0
     ratio = between / between_freedom / (within / within_freedom)
     return float(fdtrc(between_freedom, within_freedom, ratio)) < _DIFFER_BELOW
 
 
-def _excess_ms(part: Timed, mean_ms: float) -> float:
-    return part.total_ms - mean_ms * part.steps
+def _excess(part: Total, mean: float) -> float:
+    return part.amount - mean * part.steps
 
 
 def _unmet_timeouts(lossy: Sequence[Sequence[float]]) -> float:

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_json, write_atomically
 from ddlbench.measurements.host_columns import Row, of_hosts
-from ddlbench.measurements.metrics import METRICS, bounds_of, estimate
+from ddlbench.measurements.metrics import METRICS, bounds_of_times, estimate
 from ddlbench.measurements.provenance import repository_root
-from ddlbench.measurements.record import DamagedRecord, Record, epochs, read_record, steps
+from ddlbench.measurements.record import (
+    DamagedRecord,
+    Record,
+    epochs,
+    is_of_a_fixed_number,
+    read_record,
+    steps,
+)
 from ddlbench.measurements.statistics import FEWEST
 
 if TYPE_CHECKING:
@@ -48,7 +55,7 @@ def aggregate(
         `cpu_model, clock_mhz`), epoch_images, epoch_steps and reported_epochs (to which times are extrapolated),
         container_engine, python_version, packages_sha256, resolved (whether the interval of the step time is as narrow
         as asked for; empty for trainings to an accuracy and replays by waiting, whose number is fixed), bounds
-        (`interval` or `range`, as `bounds_of` says of times), and m, m_low, m_high for each m of METRICS. Between m_low
+        (`interval` or `range`, as `bounds_of_times` says), and m, m_low, m_high for each m of METRICS. Between m_low
         and m_high lies an interval of 95 % or the range of few repetitions. A point that could not be measured has a
         row with its status, its reason and empty metrics.
 
@@ -196,20 +203,15 @@ def records_of(path: Path, entry: Mapping[str, Any]) -> list[Record]:
 
 
 def _metrics(records: Sequence[Record], report: Mapping[str, Any], rule: Mapping[str, Any] | None) -> Row:
-    cells: Row = {"resolved": None, "bounds": bounds_of("step_time_ms", len(records))}
+    cells: Row = {"resolved": None, "bounds": bounds_of_times(records)}
     for name, metric in METRICS.items():
         found = estimate(metric, records, report)
         cells.update(zip((name, f"{name}_low", f"{name}_high"), found or (None, None, None), strict=True))
-        if name == "step_time_ms" and found and rule and not _is_of_a_fixed_number(records[0]["point"]):
+        if name == "step_time_ms" and found and rule and not is_of_a_fixed_number(records[0]["point"]):
             is_lossy = (records[0].get("link") or {}).get("is_lossy")
             percent = rule["lossy_interval_percent" if is_lossy else "interval_percent"]
             cells["resolved"] = len(records) >= FEWEST and found.half_width_percent <= percent
     return cells
-
-
-def _is_of_a_fixed_number(point: Mapping[str, Any]) -> bool:
-    """Whether no interval decides how often a point is repeated: trainings to an accuracy, and replays by waiting."""
-    return bool(point.get("epochs")) or (point.get("replay") or {}).get("kind") == "gpu"
 
 
 def cell(value: Any) -> Any:

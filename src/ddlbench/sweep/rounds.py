@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.measurements.record import Record, timed
-from ddlbench.measurements.statistics import Timed, expected_narrowing
+from ddlbench.measurements.statistics import Total, expected_narrowing
 from ddlbench.network.link import Link
 from ddlbench.network.sites import SharedCards, Sites
 from ddlbench.plan import Point
@@ -41,7 +41,7 @@ class PendingPoint:
     fingerprint: str
     words: str
     number: int
-    timed: list[Timed]
+    timed: list[Total]
     used: set[int]
     steps: int | None
     dilation: float = 1.0

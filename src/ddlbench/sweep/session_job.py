@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ddlbench.launch.group_job import GroupJob
-from ddlbench.measurements.statistics import Timed
+from ddlbench.measurements.statistics import Total
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.tolerances import Tolerances
 
@@ -31,7 +31,7 @@ class PointToMeasure:
     fingerprint: str
     words: str
     number: int
-    timed: Sequence[Timed]
+    timed: Sequence[Total]
     used: Sequence[int]
     steps: int | None
 

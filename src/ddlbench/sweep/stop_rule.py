@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from ddlbench.measurements.record import Record, timed
-from ddlbench.measurements.statistics import FEWEST, Timed, pooled
+from ddlbench.measurements.statistics import FEWEST, Total, pooled
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
 from ddlbench.sweep.link_monitor import link_of
 
 
-def needs_repetition(point: Point, repetitions: Sequence[Timed], measure: Measure) -> bool:
+def needs_repetition(point: Point, repetitions: Sequence[Total], measure: Measure) -> bool:
     """Say whether a point needs another repetition, if there is time.
 
     Args:
@@ -55,7 +55,7 @@ def waits(point: Point) -> bool:
     return point.replay is not None and point.replay.kind == "gpu"
 
 
-def doubt(point: Point, repetitions: Sequence[Timed], measure: Measure) -> float:
+def doubt(point: Point, repetitions: Sequence[Total], measure: Measure) -> float:
     """Half the width of a point's interval, by the width that is asked for.
 
     Args:
@@ -73,7 +73,7 @@ def doubt(point: Point, repetitions: Sequence[Timed], measure: Measure) -> float
     return pooled(repetitions).half_width_percent / percent
 
 
-def times_of(records: Iterable[Record]) -> list[Timed]:
+def times_of(records: Iterable[Record]) -> list[Total]:
     """Take the times from records.
 
     Args:

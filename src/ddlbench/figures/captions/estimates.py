@@ -3,7 +3,7 @@
 import pandas as pd
 
 from ddlbench.figures.words import counted, listed, span_of, values_of
-from ddlbench.measurements.metrics import METRICS, OfRepetition, bounds_of
+from ddlbench.measurements.metrics import METRICS, OfRepetition, OfStep, bounds_of
 from ddlbench.plan.catalogue import STRATEGIES
 
 _BOUNDS = {"interval": "95 % intervals", "range": "the range of too few repetitions for an interval"}
@@ -21,8 +21,11 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
     Returns:
         Sentences, with the number of repetitions, launches and timed steps of a point.
     """
-    is_median = isinstance(METRICS.get(y), OfRepetition)
-    mark = "the median of" if is_median else "total time divided by total steps, over"
+    metric = METRICS.get(y)
+    amount = "bytes" if isinstance(metric, OfStep) else "time"
+    mark = f"total {amount} divided by total steps, over"
+    if isinstance(metric, OfRepetition):
+        mark = "the median of"
     parts = [f"Marks: {mark} {_ranged(measured['repetitions'], 'repetition')}"]
     if "launches" in measured and len(launches := measured["launches"].dropna()):
         parts.append(f"in {span_of(launches)} launch{'es' * bool(launches.max() > 1)}")
@@ -30,7 +33,10 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         parts.append(f"({_ranged(measured['steps'], 'step')} a point)")
     if _has_uncounted_steps(measured):
         parts.append("without those in which asynchronous workers begin and end one after another")
-    kinds = {bounds_of(y, count) for count in measured["repetitions"]}
+    kinds = {
+        bounds_of(y, repetitions, of_times)
+        for repetitions, of_times in zip(measured["repetitions"], measured["bounds"], strict=True)
+    }
     bars = " or ".join(words for kind, words in _BOUNDS.items() if kind in kinds)
     sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
     if unresolved := int(is_unresolved(measured).sum()):
