@@ -90,6 +90,14 @@ def test_a_killed_sweep_loses_only_the_repetition_in_flight(sweep, backends, vic
     )
 
 
+def test_a_sweep_goes_on_with_new_workers_when_one_crashes(sweep):
+    started = in_the_middle(sweep)
+    os.kill(the(sweep.root, "ddlbench-rank1"), signal.SIGSEGV)
+    assert started.wait(300) == 0, sweep.said
+    assert "rank 1 on host h2 died (SIGSEGV) while " in sweep.said
+    assert len(sweep.records()) == POINTS * REPETITIONS
+
+
 @pytest.mark.parametrize("reason", ["changed code", "fresh"])
 @LONG
 def test_a_figure_is_not_left_as_it_was_when_measuring_it_again_was_cut_short(drawn_copy, reason):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddlbench.launch.group_member import WorkerFailed, WorkerRefused
+from ddlbench.launch.group_member import WorkerCrashed, WorkerFailed, WorkerRefused
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.protocol.messages import Conclude, Concluded, Train, Trained
 from tests.support.remains import eventually
@@ -76,6 +76,7 @@ def train(group: WorkerGroup) -> None:
             r"rank 1 on host h2 has been silent for \d+ s while training",
             {"heartbeat_s": SILENCE_S},
         ),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", r"rank 1 on host h2 died \(SIGSEGV\) while training", {}),
         ("time.sleep(600)", "took too long while training", {"prepare_s": 0.5, "step_s": 0.5}),
         (
             "raise ValueError(42)",
@@ -83,13 +84,14 @@ def train(group: WorkerGroup) -> None:
             {},
         ),
     ],
-    ids=["killed", "stopped", "hanging", "failing"],
+    ids=["killed", "stopped", "crashing", "hanging", "failing"],
 )
 @pytest.mark.long
 def test_a_worker_that_fails_is_named_with_what_happened_and_nothing_is_left(group, misfortune, told, limits):
     two = group(ANSWER, f"{READY}control.command()\n{misfortune}", **limits)
-    with pytest.raises(WorkerFailed, match=told):
+    with pytest.raises(WorkerFailed, match=told) as caught:
         train(two)
+    assert isinstance(caught.value, WorkerCrashed) == ("SIGSEGV" in misfortune)
     assert are_gone(two.pids())
 
 

@@ -1,4 +1,4 @@
-"""A repetition that others disturb, or whose hosts are not held to their shares, is measured again or not kept."""
+"""A repetition that others disturb, or whose hosts or workers fail it, is measured again or not kept."""
 
 from dataclasses import asdict
 from typing import Any
@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.launch.group_member import WorkerCrashed
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.shares.kept import Kept
-from ddlbench.sweep.undisturbed import disturbance, undisturbed
+from ddlbench.sweep.undisturbed import despite_a_crash, disturbance, undisturbed
 from ddlbench.telemetry.other_load import OtherLoad
 
 QUIET, BUSY, STOLEN = (OtherLoad(10, 2, *percent) for percent in ((1, 0), (60, 0), (0, 60)))
@@ -45,6 +46,32 @@ def test_a_repetition_that_is_disturbed_each_time_is_not_kept():
         DdlbenchError, match=r"others take 60 % of this machine's 2 cores.* in each of 3 tries"
     ):
         undisturbed(records(BUSY, BUSY, BUSY), "refuse", ALLOWED)
+
+
+def test_a_repetition_whose_worker_crashes_is_measured_once_more_with_new_workers(capsys):
+    relaunches: list[None] = []
+
+    def crashing(*records):
+        """Something that crashes where there is no record."""
+        answers = iter(records)
+
+        def measure():
+            if (record := next(answers)) is None:
+                raise WorkerCrashed("rank 1 on host h2 died (SIGSEGV) while training")
+            return record
+
+        return measure
+
+    def relaunch():
+        relaunches.append(None)
+
+    assert despite_a_crash(crashing({"number": 1}), relaunch) == {"number": 1}
+    assert not relaunches
+    assert despite_a_crash(crashing(None, {"number": 2}), relaunch) == {"number": 2}
+    assert len(relaunches) == 1
+    assert "died (SIGSEGV) while training\n  With new workers" in capsys.readouterr().err
+    with pytest.raises(WorkerCrashed):
+        despite_a_crash(crashing(None, None), relaunch)
 
 
 def test_who_ignores_others_has_it_recorded():

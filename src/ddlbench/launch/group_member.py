@@ -64,6 +64,10 @@ class LackedMemory(WorkerFailed):
     """A worker died of a lack of memory, as its log says; the group cannot be used any more, another one can."""
 
 
+class WorkerCrashed(WorkerFailed):
+    """A fault in what a worker runs has ended it (SIGSEGV, ...); the group cannot be used any more, another one can."""
+
+
 class GroupMember:
     """One member: its process, its connection, and when its last message came.
 

@@ -4,11 +4,18 @@ import selectors
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from signal import SIGABRT
+from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 from time import monotonic
 
 from ddlbench.launch.control_socket import ControlSocket
-from ddlbench.launch.group_member import GroupMember, LackedMemory, Launch, WorkerFailed, start_of
+from ddlbench.launch.group_member import (
+    GroupMember,
+    LackedMemory,
+    Launch,
+    WorkerCrashed,
+    WorkerFailed,
+    start_of,
+)
 from ddlbench.launch.memory_signs import sign_of_lacking_memory
 from ddlbench.launch.starter import Starter
 from ddlbench.protocol.channel import Closed
@@ -17,6 +24,12 @@ from ddlbench.protocol.messages import Hello
 from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.system.processes import describe_exit
 
+_CRASHES = (
+    SIGSEGV,
+    SIGBUS,
+    SIGILL,
+    SIGFPE,
+)  # signals by which the kernel ends a process for what it did itself
 _STARTING = "starting"  # the phase until all members are connected and have sent Hello
 _POLL_S = 0.2
 _STOP_S = 2.0
@@ -128,6 +141,7 @@ class GroupMembers:
 
         Raises:
             LackedMemory: a member died of a lack of memory.
+            WorkerCrashed: a member died of a fault in what it runs.
             WorkerFailed: a member died, was silent or too slow.
         """
         self._check()
@@ -139,7 +153,10 @@ class GroupMembers:
                     f"{member.name} has been silent for {silent_s:.0f} s while {phase}{member.log_tail()}"
                 )
         if monotonic() > deadline:
-            raise WorkerFailed(f"the worker group took too long while {phase}{self.by_rank[0].log_tail()}")
+            raise WorkerFailed(
+                f"the worker group took too long while {phase}: more than `timeouts` of the configuration allow"
+                f"{self.by_rank[0].log_tail()}"
+            )
 
     def _raise_if_dead(self, member: GroupMember, phase: str) -> None:
         if member.process.poll() is None:
@@ -149,8 +166,9 @@ class GroupMembers:
             if sign := sign_of_lacking_memory(each.logged()):
                 raise LackedMemory(f"{each.name} ran out of memory while {phase}: {sign}")
         first = self._killed() or member
-        ended = describe_exit(first.process.wait())
-        raise WorkerFailed(f"{first.name} died ({ended}) while {phase}{first.log_tail()}")
+        status = first.process.wait()
+        failure = WorkerCrashed if -status in _CRASHES else WorkerFailed
+        raise failure(f"{first.name} died ({describe_exit(status)}) while {phase}{first.log_tail()}")
 
     def _killed(self) -> GroupMember | None:
         """A member that a signal has ended, not its own error; that may be known a moment after the end of others."""

@@ -59,7 +59,7 @@ def group_job(
         environments=environments,
         datasets=datasets,
         readable=dataset_folders(settings.datasets, materials.datasets.values()),
-        timeouts=_timeouts(run, here, settings.timeouts),
+        timeouts=timeouts_of(run, here, settings.timeouts),
         inherited=dict(os.environ),
         logs=str(logs.resolve()),
         facts=machine,
@@ -67,9 +67,20 @@ def group_job(
     )
 
 
-def _timeouts(run: Run, here: Placement, given: Timeouts) -> Timeouts:
-    """The time-outs of a run; those of a replayed step come on top of the time that it takes at least."""
+def timeouts_of(run: Run, here: Placement, given: Timeouts) -> Timeouts:
+    """Choose the time-outs of a run.
+
+    Args:
+        run: of the plan.
+        here: where its hosts are.
+        given: as the configuration has them, for workers that have a core each.
+
+    Returns:
+        More time to build models where workers share cores, and for a replayed step what it takes at least.
+    """
+    cores = {core for host in here.hosts for core in host.cores}
+    on_a_core = max(1.0, len(members_of(run)) / len(cores)) if cores else 1.0
     least_s = max(
         point.replay.step_ms * here.dilation / 1000 if point.replay else 0.0 for point in run.points
     )
-    return replace(given, step_s=given.step_s + 2 * least_s)
+    return replace(given, prepare_s=given.prepare_s * on_a_core, step_s=given.step_s + 2 * least_s)

@@ -37,7 +37,7 @@ from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
 from ddlbench.sweep.stagger import Stagger
 from ddlbench.sweep.steps import is_cold_for, planned_steps, steps_of_training, train
-from ddlbench.sweep.undisturbed import patience_s, undisturbed
+from ddlbench.sweep.undisturbed import despite_a_crash, patience_s, undisturbed
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry
 
@@ -53,8 +53,7 @@ class Session:
         self.is_cold = True  # nothing was trained yet by this group
         self.launched = datetime.now(UTC).isoformat()  # the name of this launch in records
         self._of_telemetry = stack.enter_context(ExitStack())
-        self.dilation = job.group.placement.dilation
-        self.telemetry = self._watch()
+        self._sample(job.group.placement.dilation)
         self.store = Store(job.store)
         self.links: Links | None = None
         if star := group.hosts.star:
@@ -138,8 +137,9 @@ class Session:
         return self._of_telemetry.enter_context(sampled)
 
     def measure(self, pending: PendingPoint) -> Record:
-        once = partial(dilated_enough, partial(self._record, pending), pending, self.job.group.placement)
-        record = undisturbed(once, self.job.other_measurements, self.job.tolerances)
+        once = partial(despite_a_crash, partial(self._record, pending), self.relaunch)
+        enough = partial(dilated_enough, once, pending, self.job.group.placement)
+        record = undisturbed(enough, self.job.other_measurements, self.job.tolerances)
         path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
         self.kept.append((self.clock.now_s(), path))
         return record

@@ -1,9 +1,13 @@
-"""Repetitions that others disturbed, or whose hosts were not held to their shares: measured again, and never kept."""
+"""Repetitions that are measured again, and never kept as they were.
+
+Others disturbed them, their hosts were not held to their shares, or a worker crashed.
+"""
 
 import sys
 from collections.abc import Callable
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.launch.group_member import WorkerCrashed
 from ddlbench.measurements.record import Record
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.shares.kept import Kept
@@ -51,6 +55,35 @@ def undisturbed(measure: Callable[[], Record], when_busy: WhenBusy, tolerances: 
         f"{wrong} in each of {_TRIES} tries, so this repetition is not kept. Start again when the machine is idle; "
         "larger `tolerances` keep such repetitions."
     )
+
+
+def despite_a_crash(measure: Callable[[], Record], relaunch: Callable[[], None]) -> Record:
+    """Measure a repetition, and once more with a new worker group if a worker crashes.
+
+    Frameworks crash now and then: TensorFlow's coordinator did once in hundreds of launches. A long run should not end
+    because of that.
+
+    Args:
+        measure: measures it once.
+        relaunch: starts a new worker group.
+
+    Returns:
+        The record.
+
+    Raises:
+        WorkerCrashed: one did again.
+        DdlbenchError: it cannot be measured.
+    """
+    try:
+        return measure()
+    except WorkerCrashed as error:
+        print(
+            f"{error}\n  With new workers this repetition is measured again, once.",
+            file=sys.stderr,
+            flush=True,
+        )
+    relaunch()
+    return measure()
 
 
 def disturbance(record: Record, tolerances: Tolerances) -> str | None:
