@@ -154,3 +154,10 @@ def test_what_steps_that_do_not_count_take_more_is_communication():
     assert member.step_times_ms == [[20.0, 19.0], [20.0, 21.0]]
     assert member.forward_ms + member.backward_ms + member.communication_ms == pytest.approx(20.0)
     assert silent == Trained()
+
+
+def test_steps_that_fast_workers_have_made_besides_count_for_what_a_step_sends():
+    of_all = Trained([[1.0, 2.0], [3.0, 4.0]], made_steps=7)
+    of_each = [Trained([[1.0, 2.0]]), Trained([[3.0, 4.0]])]
+    assert TrainedSteps([[of_all, Trained(), Trained()]]).steps_of_a_worker == 3.5
+    assert TrainedSteps([of_each]).steps_of_a_worker == 2

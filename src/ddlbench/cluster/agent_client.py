@@ -185,11 +185,11 @@ class NodesTelemetry:
         """
         ask_all(self._nodes, BeginSteps(point, repetition), Done)
 
-    def end(self, steps: int) -> Sampled:
+    def end(self, steps: float) -> Sampled:
         """Mark that the timed steps have ended.
 
         Args:
-            steps: how many there were.
+            steps: how many a worker has made on average.
 
         Returns:
             The telemetry files of all nodes, first begin and last end in s on the driver's clock, each host's counts.

@@ -73,9 +73,9 @@ class BeginSteps:
 
 @dataclass(frozen=True)
 class EndSteps:
-    """The timed steps have ended; there were `steps` of them."""
+    """The timed steps have ended; a worker has made so many on average."""
 
-    steps: int
+    steps: float
 
 
 @dataclass(frozen=True)

@@ -225,10 +225,7 @@ class Conclude:
 
 @dataclass(frozen=True)
 class TimeCollective:
-    """Time a collective, `times` in a row.
-
-    `elements`: float32 numbers, or bytes of a ping-pong's message.
-    """
+    """Time a collective, `times` in a row. `elements`: float32 numbers, or bytes of a ping-pong's message."""
 
     collective: str
     elements: int
@@ -257,7 +254,8 @@ class Prepared:
 class Trained:
     """Step times of each worker that this member reports for: itself, all of them, or none.
 
-    The parts of a step are means over the steps, in ms; None: this framework does not report them.
+    The parts of a step are means over the steps, in ms; None: this framework does not report them. made_steps: of all
+    workers together, if fast ones have made more than are reported.
     """
 
     step_times_ms: Sequence[Sequence[float]] = ()
@@ -265,6 +263,7 @@ class Trained:
     forward_ms: float | None = None
     backward_ms: float | None = None
     communication_ms: float | None = None
+    made_steps: float | None = None
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ class Session:
         stagger = Stagger.of(pending.point, pending.dilation)
         made = train(group, steps, budget_s=None if whole else measure.step_budget_s, stagger=stagger)
         used = use.since_start() if use else NOT_KNOWN
-        sampled = self.telemetry.end(len(made.times_ms[0])) if self.telemetry else None
+        sampled = self.telemetry.end(made.steps_of_a_worker) if self.telemetry else None
         self.clock.steps_s += monotonic() - began
         ends = group.conclude(evaluate=pending.point.epochs > 0)
         found = trained(made.counted, ends, dilation=pending.dilation, startup_s=self.group.startup_s)

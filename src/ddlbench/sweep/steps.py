@@ -38,6 +38,13 @@ class TrainedSteps:
         return joined_times_ms(self.parts)
 
     @property
+    def steps_of_a_worker(self) -> float:
+        """How many steps a worker has made on average, also those that do not count or are not reported."""
+        reports = [report for part in self.parts for report in part]
+        made = sum(report.made_steps or sum(map(len, report.step_times_ms)) for report in reports)
+        return made / len(self.times_ms)
+
+    @property
     def counted(self) -> list[list[Trained]]:
         """The reports, for each part, without what does not count."""
         return [[self.stagger.counted(report) for report in part] for part in self.parts]

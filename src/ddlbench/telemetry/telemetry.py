@@ -57,11 +57,11 @@ class RunTelemetry(Protocol):
             DdlbenchError: a sampler has died.
         """
 
-    def end(self, steps: int) -> Sampled:
+    def end(self, steps: float) -> Sampled:
         """Note that the timed steps have ended.
 
         Args:
-            steps: how many there were.
+            steps: how many a worker has made on average.
 
         Returns:
             Where the samples are, and what each host has counted in a step.
@@ -133,11 +133,11 @@ class Telemetry:
         assert isinstance(opening, Edge)
         self._opening = opening
 
-    def end(self, steps: int) -> Sampled:
+    def end(self, steps: float) -> Sampled:
         """Note that the timed steps have ended.
 
         Args:
-            steps: how many there were.
+            steps: how many a worker has made on average.
 
         Returns:
             Where the samples are, and what each host has counted in a step.

@@ -139,10 +139,12 @@ class Chief:
         self.commands += 1
         if command.from_fresh:
             self.start_again()
-        made = self.steps(command.steps, applied=True)
+        every = self.made(command.steps, applied=True)
+        made = [sorted(of_worker)[: command.steps] for of_worker in every]
         ends = [[of_worker[0][0], *(ended for _, ended, _ in of_worker)] for of_worker in made]
         step_times_ms = [(np.diff(times) * 1e3).tolist() for times in ends]
-        return Trained(step_times_ms, float(np.mean([of_worker[-1][2] for of_worker in made])))
+        loss = float(np.mean([of_worker[-1][2] for of_worker in made]))
+        return Trained(step_times_ms, loss, made_steps=sum(map(len, every)))
 
     def conclude(self, command: Conclude) -> Concluded:
         """Hash the parameters; test and save them if asked.
