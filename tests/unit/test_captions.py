@@ -167,6 +167,13 @@ def test_a_trained_batch_that_holds_images_twice_is_owned_up_to():
     assert "twice" not in " ".join(images(made_up_table({"batch_size": [64, 2048]}), "step_time_ms"))
 
 
+@pytest.mark.parametrize("reason", [None, float("nan")])
+def test_a_speed_up_without_one_worker_says_so(reason):
+    table = made_up_table({"batch_size": [128], "workers": [2, 4]}).assign(reason=reason)
+    rows = points(table, figure("made_fig1", "workers", "speedup"))
+    assert [why_missing(row) for row in rows.to_dict("records")] == ["one worker alone is not measured"] * 2
+
+
 def test_repetitions_from_hosts_of_different_kinds_are_told():
     told = "Repetitions of 6 of 6 points are from hosts that differ in cpu model, clock mhz: their bars hold that, too."
     assert told in said(hosts_differ_in="cpu_model, clock_mhz")[0]

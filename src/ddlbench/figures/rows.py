@@ -169,8 +169,10 @@ def _with_speedup(rows: pd.DataFrame) -> pd.DataFrame:
         "speedup_high": rows[f"{rate}_high"] / one[f"{rate}_low"],
     }
     is_one = rows["workers"] == 1
+    lacks_one = (rows["status"] == "measured") & speedup["speedup"].isna()
     return rows.assign(
-        **{name: values.mask(is_one & values.notna(), 1.0) for name, values in speedup.items()}
+        **{name: values.mask(is_one & values.notna(), 1.0) for name, values in speedup.items()},
+        reason=rows["reason"].astype(object).mask(lacks_one, "one worker alone is not measured"),
     )
 
 
