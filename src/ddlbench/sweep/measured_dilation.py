@@ -1,8 +1,7 @@
 """How far time is dilated where compute is replayed by waiting: so far that moving the bytes hardly counts.
 
 What moving them costs is measured with the worker group itself, on its hosts, by steps without any compute: first on
-open links, then on links that the bytes of a step pass in a tenth of the step. What workers do while compute takes its
-time is measured by a step that has it: Horovod's ask each other every millisecond what is ready.
+open links, then on links that the bytes of a step pass in a tenth of the step.
 """
 
 from collections import Counter
@@ -72,14 +71,12 @@ def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_per
         moved = _moved(group, star, point)
         step_ms = min(least_step_ms(each, moved.most_bytes) for each in same)
         allowed_ms = allowed * step_ms
-        waiting_ms = max(0.0, _moved(group, star, point, takes_time=True).work_ms - moved.work_ms)
         if link_of(point):
             span_ms = _SHARE_OF_STEP * step_ms * max(ENOUGH, moved.work_ms / allowed_ms)
             star.shape(Link(moved.most_bytes * 8e-3 / span_ms * star.dilation))
             moved = _moved(group, star, point)
             star.shape(None)
-        of_waiting = waiting_ms / (allowed * _compute_ms(point))
-        needed.append(MARGIN * (moved.work_ms / allowed_ms + of_waiting))
+        needed.append(MARGIN * moved.work_ms / allowed_ms)
     return rounded_up(max(needed))
 
 
@@ -94,14 +91,10 @@ def least_step_ms(point: Point, most_bytes: int) -> float:
         The time in ms, without dilation. Of hosts of several workers, or on sites, compute alone counts: which of
         several links the bytes pass is not known.
     """
+    assert point.replay is not None
     alone = point.bandwidth_mbit is None or point.workers_per_host > 1
     on_link_ms = 0.0 if alone else most_bytes * 8e-3 / float(point.bandwidth_mbit or 0)
-    return max(_compute_ms(point), on_link_ms)
-
-
-def _compute_ms(point: Point) -> float:
-    assert point.replay is not None
-    return point.replay.step_ms
+    return max(point.replay.step_ms, on_link_ms)
 
 
 def _forwardable(star: Star, points: Sequence[Point]) -> float:
@@ -159,14 +152,14 @@ def dilated(job: SessionJob, group: GroupOnHosts) -> SessionJob:
 
 @dataclass(frozen=True)
 class _Moved:
-    """A step: the CPU time of all workers, and the most bytes that passed a link in one direction."""
+    """A step without compute: the CPU time of all workers, and the most bytes that passed a link in one direction."""
 
     work_ms: float
     most_bytes: int
 
 
-def _moved(group: GroupOnHosts, star: Star, point: Point, *, takes_time: bool = False) -> _Moved:
-    group.group.prepare(training_point(point, takes_time=takes_time), point.seed)
+def _moved(group: GroupOnHosts, star: Star, point: Point) -> _Moved:
+    group.group.prepare(training_point(point, takes_time=False), point.seed)
     before, working = star.passed_bytes(), Waiting(group.group.pids())
     group.group.train(1, from_fresh=True)
     work_ms = sum(each["ran_ms"] for each in working.since_start())
