@@ -18,6 +18,7 @@ from benchmarks.common import ROOT, options, row, save
 from ddlbench.measurements.statistics import (
     FEWEST,
     FEWEST_OF_A_FIXED_NUMBER,
+    Estimate,
     Total,
     median_interval,
     needs_repetition,
@@ -187,18 +188,15 @@ def _holds(case: Case, plan: Plan, random: Generator) -> bool:
         times = case.draw(random)
         of_steps = tuple(times.tolist()) if case.is_lossy else ()
         repetitions.append(Total(float(times.sum()), len(times), of_steps))
-    _, low, high = pooled(repetitions)
-    return low is not None and high is not None and low <= float(case.mean_ms) <= high
+    return _covers(pooled(repetitions), case.mean_ms)
 
 
 def _fixed_number_holds(case: Case, random: Generator) -> bool:
     """Whether the interval of as few repetitions as replays and trainings have holds the true mean."""
     count = int(random.integers(FEWEST_OF_A_FIXED_NUMBER, FEWEST))
     drawn = [case.draw(random) for _ in range(count)]
-    _, low, high = pooled(
-        [Total(float(times.sum()), len(times)) for times in drawn], FEWEST_OF_A_FIXED_NUMBER
-    )
-    return low is not None and high is not None and low <= float(case.mean_ms) <= high
+    repetitions = [Total(float(times.sum()), len(times)) for times in drawn]
+    return _covers(pooled(repetitions, FEWEST_OF_A_FIXED_NUMBER), case.mean_ms)
 
 
 def _median_holds(spread: float, rule: StopRule, random: Generator) -> bool:
@@ -206,8 +204,11 @@ def _median_holds(spread: float, rule: StopRule, random: Generator) -> bool:
     values: list[float] = []
     while needs_repetition(values, rule):
         values.append(float(numpy.exp(spread * random.standard_normal())))
-    _, low, high = median_interval(values)
-    return low is not None and high is not None and low <= 1 <= high
+    return _covers(median_interval(values), 1)
+
+
+def _covers(found: Estimate, truth: float) -> bool:
+    return found.low is not None and found.high is not None and found.low <= float(truth) <= found.high
 
 
 def _point(plan: Plan, is_lossy: bool, _points: dict[bool, Point] = {}) -> Point:  # noqa: B006

@@ -23,9 +23,8 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
     """
     metric = METRICS.get(y)
     amount = "bytes" if isinstance(metric, OfStep) else "time"
-    mark = f"total {amount} divided by total steps, over"
-    if isinstance(metric, OfRepetition):
-        mark = "the median of"
+    pooled = f"total {amount} divided by total steps, over"
+    mark = "the median of" if isinstance(metric, OfRepetition) else pooled
     parts = [f"Marks: {mark} {_ranged(measured['repetitions'], 'repetition')}"]
     if "launches" in measured and len(launches := measured["launches"].dropna()):
         parts.append(f"in {span_of(launches)} launch{'es' * bool(launches.max() > 1)}")

@@ -72,7 +72,7 @@ class Chief:
                 )
             self.model.optimizer.learning_rate = self.point.learning_rate
             self.start_again()
-            self.steps(1, applied=False)
+            self.made(1, applied=False)
         except (tf.errors.OpError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -83,18 +83,6 @@ class Chief:
         """Set parameters and optimizer as the seed determines them."""
         self.model.start_again(self.seed)
 
-    def steps(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
-        """Schedule steps on free workers until each worker has made enough.
-
-        Args:
-            steps: How many each worker must make; fast workers make more.
-            applied: Whether the server applies their gradients.
-
-        Returns:
-            By worker, its first `steps` steps: start and end by its host's clock (s since 1970), mean loss (nats).
-        """
-        return [sorted(of_worker)[:steps] for of_worker in self.made(steps, applied=applied)]
-
     def made(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
         """Schedule steps on free workers until each worker has made enough.
 
@@ -103,7 +91,8 @@ class Chief:
             applied: Whether the server applies their gradients.
 
         Returns:
-            As `steps`, all that each worker has made, in no order.
+            By worker, all steps that it has made, in no order: start and end by its host's clock (s since 1970), mean
+            loss (nats).
         """
         made: list[list[list[float]]] = [[] for _ in range(self.world_size)]
         wanted = steps * self.world_size

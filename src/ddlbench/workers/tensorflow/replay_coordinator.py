@@ -123,7 +123,7 @@ class ReplayChief(Chief):
         for number, each in enumerate(command.models):
             key = each.model, each.image_shape
             self.replay = self.replayed[key] = ReplayModel(self.strategy, number, *key)
-            self.steps(FIRST_STEPS, applied=True)
+            self.made(FIRST_STEPS, applied=True)
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
