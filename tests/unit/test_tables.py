@@ -64,6 +64,24 @@ def test_a_row_says_how_long_a_thread_waited_beyond_what_its_host_explains(tmp_p
     assert row["unexplained_wait_percent"] == 3.2
 
 
+def a_replay(kind):
+    of_origin = {
+        "name": "K80",
+        "device": "k80",
+        "precision": "fp32",
+        "origin": "computed",
+        "source": "a paper",
+    }
+    return {**of_origin, "kind": kind, "forward_ms": 5.0, "backward_ms": [4.0, 6.0], "optimizer_ms": 1.0}
+
+
+@pytest.mark.parametrize(("kind", "compute_ms"), [("gpu", 16.0), ("cpu", None)])
+def test_a_row_says_what_compute_took_that_was_replayed_by_waiting(tmp_path, kind, compute_ms):
+    record = a_record(point=a_point(replay=a_replay(kind)), step_times_ms=[[20.0]])
+    (row,) = aggregate([manifest_of(tmp_path, record)]).to_dict("records")
+    assert row["replayed_compute_ms"] == compute_ms
+
+
 def test_every_metric_has_its_interval_beside_it(manifest):
     columns = list(aggregate([manifest]).columns)
     for metric in METRICS:
@@ -124,15 +142,14 @@ def test_few_repetitions_have_a_range_and_are_never_resolved(tmp_path):
 
 def test_replays_by_waiting_are_repeated_as_often_as_asked_for_and_so_never_unresolved(tmp_path):
     waits, burns = (
-        times_of_repetitions(10.0, point=a_point(replay={"kind": kind, "name": "K80"}))
-        for kind in ("gpu", "cpu")
+        times_of_repetitions(10.0, point=a_point(replay=a_replay(kind))) for kind in ("gpu", "cpu")
     )
     assert row_of(tmp_path / "waits", waits)["resolved"] is None
     assert row_of(tmp_path / "burns", burns)["resolved"] is False
 
 
 def test_of_a_fixed_number_two_repetitions_have_an_interval_but_on_a_link_that_loses_packets(tmp_path):
-    of_k80, of_training = a_point(replay={"kind": "gpu", "name": "K80"}), a_point(epochs=1)
+    of_k80, of_training = a_point(replay=a_replay("gpu")), a_point(epochs=1)
     assert bounds_of(tmp_path / "replays", point=of_k80) == "interval"
     assert bounds_of(tmp_path / "trainings", point=of_training) == "interval"
     assert bounds_of(tmp_path / "others") == "range"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddlbench.devices.device import Replay
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_json, write_atomically
 from ddlbench.measurements.host_columns import Row, of_hosts
@@ -47,9 +48,10 @@ def aggregate(
         neighbours' shares explain), shares_hold (whether bursts of CPU got their hosts' shares of a
         core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got of their
         share, the farthest from 100), own_work_percent (the largest share of the cores that the emulation used, where
-        compute is replayed by waiting), systematic_error_percent (how far dilated times may be off) and
-        systematic_error_judged (by what), vcpus_of_a_core, vcpu_speedup, vcpu_speedup_low, vcpu_speedup_high and
-        vcpu_threads (of hosts whose vCPUs are made of one core: how many times as fast as one thread as many threads
+        compute is replayed by waiting), replayed_compute_ms (what a worker's compute takes of a step there),
+        systematic_error_percent (how far dilated times may be off) and systematic_error_judged (by what),
+        vcpus_of_a_core, vcpu_speedup, vcpu_speedup_low, vcpu_speedup_high and vcpu_threads (of hosts whose
+        vCPUs are made of one core: how many times as fast as one thread as many threads
         are, and with which numbers of threads that was measured), host_memory_gb (that each host really had),
         workers_per_gpu, backend, host, hosts_differ_in (facts that were not the same in all repetitions, as
         `cpu_model, clock_mhz`), epoch_images, epoch_steps and reported_epochs (to which times are extrapolated),
@@ -145,6 +147,7 @@ def _rows(
             "launches": len({record.get("launch") or record["run"] for record in parts}),
             "dilation": records[0]["dilation"] if records else None,
             **of_hosts(records, parts),
+            "replayed_compute_ms": _replayed_compute_ms(entry["point"]),
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "host": manifest.get("host"),
             "hosts_differ_in": ", ".join((manifest.get("differing_hosts") or {}).get(entry["id"], ()))
@@ -165,6 +168,12 @@ def _software(records: Sequence[Record]) -> Row:
         "python_version": environment.get("python_version"),
         "packages_sha256": sha256_json(packages)[:8] if packages else None,
     }
+
+
+def _replayed_compute_ms(point: Mapping[str, Any]) -> float | None:
+    """What a worker computes in a step, where that is replayed by waiting; None: compute takes CPU time."""
+    replay = Replay.from_dict(point["replay"]) if point.get("replay") else None
+    return replay.step_ms if replay and replay.kind == "gpu" else None
 
 
 def _by_epoch(records: Sequence[Record]) -> Iterable[tuple[int, list[Record]]]:

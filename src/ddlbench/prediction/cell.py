@@ -97,6 +97,7 @@ class Measured:
         high_ms: its upper bound.
         accuracy_percent: on test images; None: not measured.
         source: where it comes from, for people.
+        replayed_ms: what a worker computes in a step, where that is replayed by waiting; None: compute is real.
     """
 
     cell: Cell
@@ -105,3 +106,4 @@ class Measured:
     high_ms: float | None = None
     accuracy_percent: float | None = None
     source: str = ""
+    replayed_ms: float | None = None

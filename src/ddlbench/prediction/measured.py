@@ -130,6 +130,7 @@ def _measured(row: Mapping[str, Any], path: Path) -> Measured:
         _number(row.get("step_time_ms_high")),
         _number(row.get("test_accuracy_percent")),
         f"{path.stem}: {row['point_id']}",
+        _number(row.get("replayed_compute_ms")),
     )
 
 

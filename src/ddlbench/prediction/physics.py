@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from ddlbench.prediction.cell import Cell
+from ddlbench.prediction.cell import Cell, Measured
+from ddlbench.prediction.replayed import Replayed, replayed
 from ddlbench.prediction.terms import Term, terms
 
 Vector = NDArray[np.float64]
@@ -27,9 +28,15 @@ DEGREES_OF_FREEDOM = 3.0  # of Student's t, whose weights make the fit robust
 
 @dataclass(frozen=True)
 class Physics:
-    """Coefficients of the terms, by kind and owner or parent."""
+    """What a step is made of.
+
+    Attributes:
+        coefficients: of the terms, by kind and owner or parent.
+        replayed: compute that is known.
+    """
 
     coefficients: Mapping[Column, float]
+    replayed: Replayed
 
     def parts_ms(self, cell: Cell) -> dict[str, float]:
         """Predict a step, part by part.
@@ -41,7 +48,10 @@ class Physics:
             Milliseconds of each part of the step that is there at all.
         """
         found: dict[str, float] = defaultdict(float)
-        for term in terms(cell):
+        compute_ms = self.replayed.compute_ms(cell)
+        if compute_ms is not None:
+            found["replayed"] = compute_ms
+        for term in terms(cell, compute_ms):
             found[term.part] += self._coefficient(term) * term.amount
         return dict(found)
 
@@ -62,42 +72,44 @@ class Physics:
         return own if own is not None else self.coefficients.get((term.kind, term.parent), 0.0)
 
 
-def fit(cells: Sequence[Cell], times_ms: Vector, noise: Vector) -> Physics:
+def fit(measured: Sequence[Measured], noise: Vector) -> Physics:
     """Fit coefficients to measured times.
 
     The squared error is relative to the geometric mean of measured and predicted time, which is close to the logarithm
     of their ratio: half and twice are equally wrong.
 
     Args:
-        cells: at least one.
-        times_ms: their measured times.
+        measured: at least one cell with its time.
         noise: relative standard errors of the measurements.
 
     Returns:
         The physics.
     """
-    amounts, columns, parents = _design(cells)
+    cells, times_ms = [each.cell for each in measured], np.array([each.time_ms for each in measured])
+    of_replay = replayed(measured)
+    compute_ms = [of_replay.compute_ms(cell) for cell in cells]
+    known_ms = np.array([each or 0.0 for each in compute_ms])
+    amounts, columns, parents = _design([list(terms(*each)) for each in zip(cells, compute_ms, strict=True)])
     pulls, held_to = _pulls(amounts, columns, parents, times_ms)
     weights, predicted = np.ones(len(cells)), times_ms
     solution = np.zeros(len(columns))
     for _ in range(ROUNDS):
         scale = np.sqrt(weights) / (np.sqrt(times_ms * predicted) * (1 + noise / 0.1))
         rows = np.vstack([amounts * scale[:, None], pulls])
-        wanted = np.concatenate([times_ms * scale, held_to])
+        wanted = np.concatenate([(times_ms - known_ms) * scale, held_to])
         solution, _ = nnls(rows, wanted, maxiter=50 * len(columns))
-        predicted = np.maximum(amounts @ solution, times_ms * 1e-3)
+        predicted = np.maximum(known_ms + amounts @ solution, times_ms * 1e-3)
         weights = _weights(np.log(times_ms / predicted), noise)
-    return Physics(dict(zip(columns, map(float, solution), strict=True)))
+    return Physics(dict(zip(columns, map(float, solution), strict=True)), of_replay)
 
 
-def _design(cells: Sequence[Cell]) -> tuple[Vector, list[Column], dict[Column, Column]]:
+def _design(listed: Sequence[Sequence[Term]]) -> tuple[Vector, list[Column], dict[Column, Column]]:
     """Amounts by cell and column. Columns of parents are there too, though nothing is made of them directly."""
-    listed = [list(terms(cell)) for cell in cells]
     owners = {(term.kind, term.owner): (term.kind, term.parent) for each in listed for term in each}
     parents = {own: parent for own, parent in owners.items() if parent[1]}
     columns = sorted({*owners, *parents.values()})
     numbers = {column: number for number, column in enumerate(columns)}
-    amounts = np.zeros((len(cells), len(columns)))
+    amounts = np.zeros((len(listed), len(columns)))
     for row, each in zip(amounts, listed, strict=True):
         for term in each:
             row[numbers[term.kind, term.owner]] += term.amount

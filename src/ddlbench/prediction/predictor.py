@@ -155,7 +155,7 @@ def learn(measured: Sequence[Measured], seed: int = 0) -> Predictor:
 def _fitted(measured: Sequence[Measured]) -> _Model:
     cells = [each.cell for each in measured]
     times_ms, noises = np.array([each.time_ms for each in measured]), np.array([*map(noise, measured)])
-    found = physics.fit(cells, times_ms, noises)
+    found = physics.fit(measured, noises)
     log_ratios = np.log(times_ms / found.times_ms(cells)[0])
     return _Model(found, residual.learn(cells, log_ratios, noises**2))
 

@@ -2,7 +2,8 @@
 
 anwar2021's eq. 5 is o / x_n + l r: operations by power, and latency times messages. Here o / x_n is `compute` and
 `undivided`, l r is `trips`, `crossing` and `messages`; the rest is what the cost models of ring all-reduce and of
-parameter servers add: bytes on the busiest link by its rate, and what is sent again after a loss.
+parameter servers add: bytes on the busiest link by its rate, and what is sent again after a loss. Replayed compute is
+known, and bytes that pass meanwhile take no time of their own.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ SEGMENT_BYTES = 1448  # of data in a TCP segment on Ethernet
 UNLIMITED_MBIT = (
     10_000.0  # stands for the rate of links without a limit; the coefficient of these is their own
 )
+BACKWARD_SHARE = 2 / 3  # of compute: a backward pass has two multiplications for each of the forward pass
+SENT_AFTERWARDS = ("tensorflow/ring_allreduce",)  # it sends no gradient before all are there
 GRADIENT_SHARE = {"ring_allreduce_fp16": 0.5, "ring_allreduce_powersgd": 0.05}
 
 # Which parts of a step a kind of term belongs to; each part has an uncertainty of its own.
@@ -99,16 +102,19 @@ def trips(cell: Cell) -> float:
     return 2.0 if cell.has_server else 2.0 * (cell.workers - 1)
 
 
-def terms(cell: Cell) -> Iterator[Term]:
+def terms(cell: Cell, replayed_ms: float | None = None) -> Iterator[Term]:
     """List the parts of a step.
 
     Args:
         cell: any.
+        replayed_ms: what a worker computes, where that is replayed by waiting: it is no term, as nothing of it is
+            unknown. None: compute is real.
 
     Yields:
         Terms with an amount above zero.
     """
-    for kind, owner, parent, amount in (*_local(cell), *_remote(cell)):
+    local = _local(cell) if replayed_ms is None else ()
+    for kind, owner, parent, amount in (*local, *_remote(cell, replayed_ms)):
         if amount > 0:
             yield Term(kind, owner, parent, amount)
 
@@ -120,7 +126,7 @@ def _local(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
     yield "fixed", cell.training, cell.machine, 1.0
 
 
-def _remote(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
+def _remote(cell: Cell, replayed_ms: float | None) -> Iterator[tuple[str, str, str, float]]:
     if cell.is_alone:
         return
     sent, latency_ms, lost = sent_bytes(cell), cell.latency_ms, cell.loss_percent / 100
@@ -129,6 +135,10 @@ def _remote(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
     kind = "server" if cell.has_server else "ring"
     is_known = cell.strategy in STRATEGIES
     limit = "" if cell.bandwidth_mbit else "/unlimited"
+    if replayed_ms is not None:
+        limit += "/replayed"  # a byte takes no CPU time from a device that computes
+        if not cell.has_server and cell.system not in SENT_AFTERWARDS:
+            wire_ms = max(0.0, wire_ms - BACKWARD_SHARE * replayed_ms)
     yield "joining", cell.system, kind, 1.0
     yield "wire", cell.system + limit, kind + limit, wire_ms
     yield "trips", cell.system, kind, trips(cell) * latency_ms
@@ -137,5 +147,8 @@ def _remote(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
         yield "messages", cell.system, kind, latency_ms * cell.batch_size * (cell.workers - 1) / cell.workers
     # Mathis 1997: the rate falls with the root of the loss. Padhye 1998: time-outs, and the same packet lost again.
     yield "slowed", kind, "", packets * lost**0.5 * (2 * latency_ms + wire_ms / max(packets, 1.0))
-    yield "timeouts", kind, "", packets * lost**1.5 * RTO_MIN_MS
-    yield "again", kind, "", packets * lost**2 * RTO_MIN_MS
+    of_all = (
+        total_sent_bytes(cell) / SEGMENT_BYTES
+    )  # whichever host waits for a packet, all wait for that host
+    yield "timeouts", kind, "", of_all * lost**1.5 * RTO_MIN_MS
+    yield "again", kind, "", of_all * lost**2 * RTO_MIN_MS

@@ -6,28 +6,30 @@ It is made from the tables, which stay the only truth: measuring never waits for
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import sha256_json
 from ddlbench.prediction.cell import Cell, Measured
-from ddlbench.prediction.foreign.imported import CELL, MEASURED
+from ddlbench.prediction.foreign.imported import CELL
 from ddlbench.prediction.measured import Knowledge, from_files
 from ddlbench.recommender.sources import Source
 
 BUSY_S = 30  # another process writes no longer than this
 FILTERS = ("table_name", "model", "framework", "strategy", "workers")
 NAMES = ("model", "framework", "strategy", "devices", "runtime", "image_shape")
-_COLUMNS = (*CELL, *MEASURED)
-_SCHEMA = f"""
-create table if not exists source (
-    name text primary key, position integer, signature text, version text, per text, problem text
-);
-create table if not exists measurement (table_name text, {", ".join(_COLUMNS)});
-create index if not exists by_table on measurement (table_name);
-"""
+_MEASURED = tuple(field.name for field in fields(Measured) if field.name != "cell")
+_COLUMNS = (*CELL, *_MEASURED)
+_SCHEMA = (
+    "create table if not exists source"
+    "(name text primary key, position integer, signature text, version text, per text, problem text);"
+    f"create table if not exists measurement (table_name text, {', '.join(_COLUMNS)});"
+    "create index if not exists by_table on measurement (table_name)"
+)
+_VERSION = crc32(_SCHEMA.encode()) >> 1  # a file of another schema is filled anew
 _PAGE = """
 with found as (
     select rowid as id, * from measurement
@@ -79,7 +81,13 @@ class Database:
         self.path = path
         with closing(self._connect()) as connection:
             connection.execute("pragma journal_mode=wal")
-            connection.executescript(_SCHEMA)
+        with self._writing() as connection:
+            if connection.execute("pragma user_version").fetchone() != (_VERSION,):
+                connection.execute("drop table if exists measurement")
+                connection.execute("drop table if exists source")
+                connection.execute(f"pragma user_version = {_VERSION}")
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
 
     def refresh(self, sources: Mapping[str, Source]) -> list[Stored]:
         """Read anew what has changed, in one transaction.
@@ -218,7 +226,7 @@ def _insert(
     problem = str(found) if isinstance(found, DdlbenchError) else None
     known = found if isinstance(found, Knowledge) else Knowledge([], [], "step")
     rows = [_row(each) for each in known.measured]
-    rows += [[*asdict(cell).values(), *[None] * len(MEASURED)] for cell in known.unfit]
+    rows += [[*asdict(cell).values(), *[None] * len(_MEASURED)] for cell in known.unfit]
     connection.execute(
         "insert into source values (?, ?, ?, ?, ?, ?)",
         [
@@ -238,7 +246,7 @@ def _insert(
 
 
 def _row(measured: Measured) -> list[Any]:
-    return [*asdict(measured.cell).values(), *(getattr(measured, name) for name in MEASURED)]
+    return [*asdict(measured.cell).values(), *(getattr(measured, name) for name in _MEASURED)]
 
 
 def _measured(row: Sequence[Any]) -> Measured:

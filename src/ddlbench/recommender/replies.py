@@ -106,7 +106,7 @@ class Predictions(Reply):
 
 
 class Measurement(Reply):
-    """A measured cell, in the columns of an imported table."""
+    """A measured cell, in the columns of an imported table, and what its compute takes where that is replayed."""
 
     table: str
     batch_size: float
@@ -128,6 +128,7 @@ class Measurement(Reply):
     high_ms: float | None
     accuracy_percent: float | None
     source: str
+    replayed_ms: float | None
 
 
 class Measurements(Reply):
