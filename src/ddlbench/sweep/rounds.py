@@ -146,13 +146,15 @@ def measure_in_rounds(
             session.relaunch()
         is_first, is_extra = False, len(todo[0].timed) >= fewest(todo[0].point, measure)
         for each in _in_order(todo, order, session.runtime, last):
-            began_each_s = monotonic()
+            began_each_s, planned = monotonic(), each.dilation
             try:
                 record = session.measure(each)
             except DiskFull:
                 raise
             except DdlbenchError as error:
                 raise DdlbenchError(f"{each.words}, repetition {each.repetition + 1}: {error}") from error
+            if each.dilation > planned:
+                _dilate_untried(pending, each.dilation)
             each.took_s = monotonic() - began_each_s
             each.used.add(record["repetition"])
             if measured := timed(record):
@@ -193,6 +195,13 @@ def _turn(pending: PendingPoint, measure: Measure) -> tuple[bool, float]:
     if isinf(width) or width * expected_narrowing(measured, measure.max_repetitions) > 1:
         return True, -width
     return False, measured * (width**2 - 1) * pending.took_s
+
+
+def _dilate_untried(pending: list[PendingPoint], dilation: float) -> None:
+    """Let points without any repetition begin where another one ended: a try at less would hardly count either."""
+    for each in pending:
+        if not each.used:
+            each.dilation = max(each.dilation, dilation)
 
 
 def _in_order(
