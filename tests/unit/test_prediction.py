@@ -44,6 +44,16 @@ def test_tenfold_jumps_in_a_table_do_not_move_the_other_cells():
     assert np.median(errors(learn(spoilt), rest)) < 0.06
 
 
+def test_round_trips_count_also_where_nothing_with_latency_was_measured():
+    known = [each for each in grid() if each.latency_ms == 0]
+    found = learn(measure(known)).model.physics
+    asked = cell(batch_size=512, workers=4)
+    more_ms = sum(found.parts_ms(replace(asked, latency_ms=20.0)).values()) - sum(
+        found.parts_ms(asked).values()
+    )
+    assert more_ms == pytest.approx(6 * 20.0)
+
+
 @pytest.mark.long
 def test_nine_of_ten_measurements_are_within_the_interval():
     inside = []

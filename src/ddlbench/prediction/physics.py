@@ -10,7 +10,7 @@ from scipy.optimize import nnls
 
 from ddlbench.prediction.cell import Cell, Measured
 from ddlbench.prediction.replayed import Replayed, replayed
-from ddlbench.prediction.terms import Term, terms
+from ddlbench.prediction.terms import UNLIMITED, Term, terms
 
 Vector = NDArray[np.float64]
 Column = tuple[str, str]  # kind and owner (or parent) of a coefficient
@@ -68,8 +68,10 @@ class Physics:
         return np.maximum([sum(each.values()) for each in parts_ms], 1e-6), parts_ms
 
     def _coefficient(self, term: Term) -> float:
-        own = self.coefficients.get((term.kind, term.owner))
-        return own if own is not None else self.coefficients.get((term.kind, term.parent), 0.0)
+        for owner in (term.owner, term.parent):
+            if (found := self.coefficients.get((term.kind, owner))) is not None:
+                return found
+        return _expected((term.kind, term.parent))
 
 
 def fit(measured: Sequence[Measured], noise: Vector) -> Physics:
@@ -126,9 +128,9 @@ def _pulls(
         typical[numbers[parent]] = max(typical[numbers[parent]], typical[numbers[own]])
     strength, held_to = SHRINKAGE * typical, np.zeros(len(columns))
     for column in set(columns) - parents.keys():
-        if column[0] in EXPECTED and "unlimited" not in column[1]:
+        if expected := _expected(column):
             strength[numbers[column]] = EXPECTATION * typical[numbers[column]]
-            held_to[numbers[column]] = strength[numbers[column]] * EXPECTED[column[0]]
+            held_to[numbers[column]] = strength[numbers[column]] * expected
     rows = [np.diag(strength)]
     for own, parent in parents.items():
         row = np.zeros(len(columns))
@@ -136,6 +138,11 @@ def _pulls(
         row[numbers[parent]] = -LIKENESS * typical[numbers[own]]
         rows.append(row[None, :])
     return np.vstack(rows), np.concatenate([held_to, np.zeros(len(parents))])
+
+
+def _expected(column: Column) -> float:
+    kind, owner = column
+    return 0.0 if UNLIMITED in owner else EXPECTED.get(kind, 0.0)
 
 
 def _typical(amounts: Vector, times_ms: Vector) -> float:

@@ -20,6 +20,7 @@ UNLIMITED_MBIT = (
 )
 BACKWARD_SHARE = 2 / 3  # of compute: a backward pass has two multiplications for each of the forward pass
 SENT_AFTERWARDS = ("tensorflow/ring_allreduce",)  # it sends no gradient before all are there
+UNLIMITED = "/unlimited"  # in the owners of wires whose rate nothing limits
 GRADIENT_SHARE = {"ring_allreduce_fp16": 0.5, "ring_allreduce_powersgd": 0.05}
 
 # Which parts of a step a kind of term belongs to; each part has an uncertainty of its own.
@@ -134,7 +135,7 @@ def _remote(cell: Cell, replayed_ms: float | None) -> Iterator[tuple[str, str, s
     wire_ms = sent * 8e-3 / (cell.bandwidth_mbit or UNLIMITED_MBIT)
     kind = "server" if cell.has_server else "ring"
     is_known = cell.strategy in STRATEGIES
-    limit = "" if cell.bandwidth_mbit else "/unlimited"
+    limit = "" if cell.bandwidth_mbit else UNLIMITED
     if replayed_ms is not None:
         limit += "/replayed"  # a byte takes no CPU time from a device that computes
         if not cell.has_server and cell.system not in SENT_AFTERWARDS:
