@@ -3,7 +3,7 @@
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ddlbench.protocol.messages import (
@@ -83,6 +83,18 @@ class Idle:
 
     def conclude(self, command: Conclude) -> Concluded:
         return Concluded()
+
+
+def of_role(members: Mapping[str, Callable[[Assignment], Member]]) -> Callable[[Assignment], Member]:
+    """Choose members by the roles of their assignments.
+
+    Args:
+        members: what makes the member of each role.
+
+    Returns:
+        What makes the member of an assignment.
+    """
+    return lambda assignment: members[assignment.role](assignment)
 
 
 def work(

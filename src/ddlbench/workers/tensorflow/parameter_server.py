@@ -9,7 +9,6 @@ All members receive commands over the control socket (see `protocol.messages`); 
 
 import os
 import threading
-from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep the error in a log's last lines
 os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # as in TensorFlow's tutorial: servers may start late
@@ -19,7 +18,7 @@ from tensorflow.python.ops import script_ops
 
 from ddlbench.protocol.messages import Assignment, Prepare, Prepared, Train, Trained
 from ddlbench.workers.common.batches import batches_of
-from ddlbench.workers.common.service import Idle, Member, await_turn, work
+from ddlbench.workers.common.service import Idle, await_turn, of_role, work
 from ddlbench.workers.tensorflow.coordinator import Chief
 from ddlbench.workers.tensorflow.gpu import versions, why_not
 from ddlbench.workers.tensorflow.group import start_server
@@ -101,21 +100,6 @@ class Server(Idle):
         self.server = start_server(assignment)
 
 
-MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": Server, "chief": Chief}
-
-
-def member_of(assignment: Assignment) -> Member:
-    """Make the member that a role asks for.
-
-    Args:
-        assignment: Of this process.
-
-    Returns:
-        The member, which has joined its group.
-    """
-    return MEMBERS[assignment.role](assignment)
-
-
 def main(address: str, rank: int) -> None:
     """Run this member of a worker group until the supervisor sends `Stop`.
 
@@ -123,4 +107,11 @@ def main(address: str, rank: int) -> None:
         address: Of the control socket (see `protocol.channel.connect`).
         rank: Of this member.
     """
-    work(address, rank, member_of, versions, reconnects=False, why_not=why_not)
+    work(
+        address,
+        rank,
+        of_role({"worker": Worker, "ps": Server, "chief": Chief}),
+        versions,
+        reconnects=False,
+        why_not=why_not,
+    )

@@ -13,7 +13,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep the error in a log's 
 os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # servers may start late
 
 import threading
-from collections.abc import Callable
 
 import numpy as np
 from tensorflow.python.ops import script_ops
@@ -30,7 +29,7 @@ from ddlbench.protocol.messages import (
 )
 from ddlbench.workers.common.replay.arrays import own_value, parameter_shapes
 from ddlbench.workers.common.replay.compute import ReplayedCompute
-from ddlbench.workers.common.service import Idle, Member, await_turn, work
+from ddlbench.workers.common.service import Idle, await_turn, of_role, work
 from ddlbench.workers.tensorflow.gpu import versions
 from ddlbench.workers.tensorflow.group import start_server
 from ddlbench.workers.tensorflow.parameter_server import Server
@@ -181,21 +180,6 @@ class Worker(Idle):
         return np.float32(0)
 
 
-MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": Server, "chief": ReplayChief}
-
-
-def member_of(assignment: Assignment) -> Member:
-    """Make the member that a role asks for.
-
-    Args:
-        assignment: of this process.
-
-    Returns:
-        The member, which has joined its group.
-    """
-    return MEMBERS[assignment.role](assignment)
-
-
 def main(address: str, rank: int) -> None:
     """Run this member of a worker group until the supervisor sends `Stop`.
 
@@ -203,4 +187,10 @@ def main(address: str, rank: int) -> None:
         address: Of the control socket (see `protocol.channel.connect`).
         rank: Of this member.
     """
-    work(address, rank, member_of, versions, reconnects=False)
+    work(
+        address,
+        rank,
+        of_role({"worker": Worker, "ps": Server, "chief": ReplayChief}),
+        versions,
+        reconnects=False,
+    )

@@ -10,7 +10,6 @@ All members receive commands over the control socket (see `protocol.messages`); 
 
 import os
 import time
-from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep the error in a log's last lines
 os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # servers may start late
@@ -32,7 +31,7 @@ from ddlbench.protocol.messages import (
 from ddlbench.workers.common.batches import batches_of
 from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.memory import used_bytes
-from ddlbench.workers.common.service import Member, work
+from ddlbench.workers.common.service import of_role, work
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.gpu import versions, why_not
 from ddlbench.workers.tensorflow.group import (
@@ -218,21 +217,6 @@ class Server:
         return Concluded(fingerprint(parameters), tested)
 
 
-MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": Server}
-
-
-def member_of(assignment: Assignment) -> Member:
-    """Make the member that a role asks for.
-
-    Args:
-        assignment: Of this process.
-
-    Returns:
-        The member, which has joined its group.
-    """
-    return MEMBERS[assignment.role](assignment)
-
-
 def main(address: str, rank: int) -> None:
     """Run this member of a worker group until the supervisor sends `Stop`.
 
@@ -240,4 +224,6 @@ def main(address: str, rank: int) -> None:
         address: Of the control socket (see `protocol.channel.connect`).
         rank: Of this member.
     """
-    work(address, rank, member_of, versions, reconnects=False, why_not=why_not)
+    work(
+        address, rank, of_role({"worker": Worker, "ps": Server}), versions, reconnects=False, why_not=why_not
+    )

@@ -37,7 +37,7 @@ from ddlbench.workers.common.replay.arrays import (
 )
 from ddlbench.workers.common.replay.compute import ReplayedCompute
 from ddlbench.workers.common.replay.worker import ReplayWorker
-from ddlbench.workers.common.service import Member, work
+from ddlbench.workers.common.service import of_role, work
 from ddlbench.workers.tensorflow.gpu import versions
 from ddlbench.workers.tensorflow.group import start_server, use
 from ddlbench.workers.tensorflow.parameter_server_sync import FIRST_STEPS, Server
@@ -252,21 +252,6 @@ class ReplayServer(Server):
         return Concluded()
 
 
-MEMBERS: dict[str, Callable[[Assignment], Member]] = {"worker": Worker, "ps": ReplayServer}
-
-
-def member_of(assignment: Assignment) -> Member:
-    """Make the member that a role asks for.
-
-    Args:
-        assignment: of this process.
-
-    Returns:
-        The member, which has joined its group.
-    """
-    return MEMBERS[assignment.role](assignment)
-
-
 def main(address: str, rank: int) -> None:
     """Run this member of a worker group until the supervisor sends `Stop`.
 
@@ -274,4 +259,4 @@ def main(address: str, rank: int) -> None:
         address: Of the control socket (see `protocol.channel.connect`).
         rank: Of this member.
     """
-    work(address, rank, member_of, versions, reconnects=False)
+    work(address, rank, of_role({"worker": Worker, "ps": ReplayServer}), versions, reconnects=False)

@@ -18,6 +18,8 @@ group cannot make new connections; so `connect` is for a new group only.
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -39,7 +41,7 @@ from ddlbench.protocol.messages import (
     TrainingPoint,
 )
 from ddlbench.workers.common.listener import await_listener, await_running
-from ddlbench.workers.common.service import await_turn, work
+from ddlbench.workers.common.service import Member, await_turn, work
 from ddlbench.workers.torch.evaluation import fingerprint
 from ddlbench.workers.torch.gpu import device_of, finish, versions, why_not
 from ddlbench.workers.torch.memory import refuse_what_cannot_fit
@@ -219,20 +221,22 @@ def join(assignment: Assignment) -> None:
     )
 
 
-def member_of(assignment: Assignment) -> Server | Worker:
+def joined(assignment: Assignment, server: type[Server], worker: Callable[[Assignment], Member]) -> Member:
     """Make the member that an assignment describes, and join the group.
 
     Args:
         assignment: of this process.
+        server: what the parameters are on.
+        worker: makes a worker.
 
     Returns:
         The server or a worker.
     """
-    member: Server | Worker
+    member: Member
     if assignment.role == SERVER:
-        member = Server.here = Server(assignment)
+        member = Server.here = server(assignment)
     else:
-        member = Worker(assignment)
+        member = worker(assignment)
     join(assignment)
     return member
 
@@ -244,7 +248,14 @@ def main(address: str, rank: int) -> None:
         address: of the control socket.
         rank: of this member.
     """
-    work(address, rank, member_of, versions, reconnects=False, why_not=why_not)
+    work(
+        address,
+        rank,
+        partial(joined, server=Server, worker=Worker),
+        versions,
+        reconnects=False,
+        why_not=why_not,
+    )
 
 
 if __name__ == "__main__":

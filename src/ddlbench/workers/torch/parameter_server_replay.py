@@ -9,6 +9,7 @@ parameters. The server adds gradients up and descends in earnest. A worker takes
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -36,7 +37,7 @@ from ddlbench.workers.common.replay.compute import ReplayedCompute
 from ddlbench.workers.common.replay.worker import ReplayWorker
 from ddlbench.workers.common.service import work
 from ddlbench.workers.torch.gpu import versions
-from ddlbench.workers.torch.parameter_server import SERVER, join
+from ddlbench.workers.torch.parameter_server import SERVER, joined
 from ddlbench.workers.torch.replayed_network import ends_of
 from ddlbench.workers.torch.server import Server, await_training, echo, push
 
@@ -206,24 +207,6 @@ class ReplayServer(Server):
         return Concluded()
 
 
-def member_of(assignment: Assignment) -> Server | Worker:
-    """Make the member that an assignment describes, and join the group.
-
-    Args:
-        assignment: of this process.
-
-    Returns:
-        The server or a worker.
-    """
-    member: Server | Worker
-    if assignment.role == SERVER:
-        member = Server.here = ReplayServer(assignment)
-    else:
-        member = Worker(assignment)
-    join(assignment)
-    return member
-
-
 def main(address: str, rank: int) -> None:
     """Serve the supervisor until it sends Stop.
 
@@ -231,7 +214,7 @@ def main(address: str, rank: int) -> None:
         address: of the control socket.
         rank: of this member.
     """
-    work(address, rank, member_of, versions, reconnects=False)
+    work(address, rank, partial(joined, server=ReplayServer, worker=Worker), versions, reconnects=False)
 
 
 if __name__ == "__main__":
