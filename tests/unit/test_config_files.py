@@ -89,12 +89,12 @@ def test_everything_of_the_default_configuration_can_be_measured(laptop):
 def test_only_what_no_profile_has_cannot_be_measured_of_the_papers_grids(paper):
     reasons = {reason for run in paper.runs for point in run.points if (reason := paper.status(point).reason)}
     assert reasons == {
-        *(f"no profile of rtx-2080-ti has {model} on 28x28x1" for model in ("cnn", "resnet18")),
+        *(f"rtx-2080-ti has no profile of {model} on 28x28x1" for model in ("cnn", "resnet18")),
         *(
-            f"no profile of {device} has resnet18 on 28x28x1"
+            f"{device} has no profile of resnet18 on 28x28x1"
             for device in ("gtx-1660-ti", "ryzen-5-3600", "core-i7-5500u")
         ),
-        "no profile of v100 has resnet50 on 224x224x3; it has batches of 16, 32, 64, 128, 192",
+        "v100 has no profile of such a batch of resnet50 on 224x224x3, only of 16, 32, 64, 128, 192",
     }
 
 

@@ -160,7 +160,7 @@ def with_gaps(root: Path, **grid: object) -> Plan:
 def test_hosts_may_leave_gaps_where_no_profile_has_a_step_and_the_gap_says_why(tmp_path):
     plan = with_gaps(tmp_path)
     points = {point.batch_size // point.workers: point for point in plan.grid("small2000", "latency").points}
-    reason = "no profile of v100 has resnet50 on 224x224x3; it has batches of 16, 32, 64, 128, 192"
+    reason = "v100 has no profile of such a batch of resnet50 on 224x224x3, only of 16, 32, 64, 128, 192"
     assert plan.status(points[7]) == ("not_available", reason)
     assert plan.status(points[128]).name == "measurable"
     assert Point.from_dict(points[7].as_dict()) == points[7]

@@ -152,7 +152,8 @@ class Device:
         batches = sorted(
             each.batch for each in self.profiles if (each.model, each.image_shape) == (model, image_shape)
         )
-        known = f"; it has batches of {', '.join(map(str, batches))}" if batches else ""
+        step = f"{model} on {'x'.join(map(str, image_shape))}"
+        known = f"such a batch of {step}, only of {', '.join(map(str, batches))}" if batches else step
         return Replay(
             name=self.name,
             device=self.key,
@@ -163,7 +164,7 @@ class Device:
             forward_ms=0.0,
             backward_ms=(),
             optimizer_ms=0.0,
-            unknown=f"no profile of {self.key} has {model} on {'x'.join(map(str, image_shape))}{known}",
+            unknown=f"{self.key} has no profile of {known}",
         )
 
     def _replayed(self, division: Division, profiles: Sequence[Profile]) -> Replay:
