@@ -114,6 +114,8 @@ def test_the_emulations_own_error_is_said_with_what_it_was_judged_by():
     judged = {"systematic_error_percent": 7.5, "systematic_error_judged": "12 cases, AMD EPYC, 2 cores"}
     words = "Light bars add the emulation's own error, up to 7.5 % (12 cases, AMD EPYC, 2 cores)."
     assert words in said(**judged)[0]
+    with_threads = f"{words[:-1]}, and how uncertain the speed of threads is."
+    assert with_threads in said(vcpu_speedup=2.5, **OF_FOUR, **judged)[0]
     assert "Light bars" not in said("test_accuracy_percent", epochs=2, **judged)[0]
     assert "Bars do not hold the emulation's own error" in said()[0]
 

@@ -81,6 +81,20 @@ def test_a_ratio_is_judged_by_its_whole_interval(tmp_path, tables, verdict):
     assert judge(claim(tmp_path), tables).verdict == verdict
 
 
+THREADS = {"vcpu_speedup_low": 1.5, "vcpu_speedup_high": 2.6}
+
+
+def test_times_that_hang_on_how_fast_different_numbers_of_threads_are_have_wider_intervals(tmp_path):
+    text = TEXT.replace("quantity: time_s", "quantity: step_time_ms")
+    tables = {
+        name: rows.rename(columns=lambda column: column.replace("time_s", "step_time_ms"))
+        for name, rows in table(10, 5, **THREADS).items()
+    }
+    (rows,) = tables.values()
+    for speedups, verdict in (([2.0, 2.0], "replicated"), ([2.0, 2.1], "undecided")):
+        assert judge(claim(tmp_path, text), {"a_fig1": rows.assign(vcpu_speedup=speedups)}).verdict == verdict
+
+
 @pytest.mark.parametrize(
     ("times", "verdict"), [((10, 5), "replicated"), ((5, 10), "contradicted"), ((10, 10), "undecided")]
 )

@@ -9,6 +9,7 @@ from test_filled_hosts import point_of
 from ddlbench.files import canonical_json
 from ddlbench.measurements.record import seal
 from ddlbench.network.hosts import Placement, place
+from ddlbench.probes.thread_scaling import needs_repetition
 from ddlbench.runs.vcpus import images_of_a_worker, kept, vcpus_of_a_core
 from ddlbench.sweep.session_job import VcpuSpeed
 
@@ -73,3 +74,12 @@ def test_nothing_is_known_of_what_was_not_measured(tmp_path, capsys):
 def test_time_is_dilated_by_as_much_less_as_threads_are_slower_than_so_many_cores():
     assert VcpuSpeed(vcpus=4, speedup=2.5).dilation(8.0) == 5.0
     assert VcpuSpeed(vcpus=4, why_not="this machine has one core").dilation(8.0) == 8.0
+
+
+def test_threads_are_timed_until_their_speed_up_is_known_well_enough_and_twenty_times_at_most():
+    steady, doubtful = [2.0, 2.02, 1.98, 2.01], [1.2, 2.2, 1.2, 1.2]
+    assert needs_repetition({1: [], 2: []}, 4, 10)
+    assert needs_repetition({1: steady, 2: steady}, 4, 10)
+    assert not needs_repetition({1: [*steady, 2.0], 2: [*steady, 1.99]}, 4, 10)
+    assert needs_repetition({1: [*steady, 2.0], 2: [*doubtful, 1.2]}, 4, 10)
+    assert not needs_repetition({1: 5 * steady, 2: 5 * doubtful}, 4, 1)

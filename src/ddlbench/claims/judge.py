@@ -10,7 +10,8 @@ import pandas as pd
 
 from ddlbench.claims.claim import REPLAYED, Claim, Setting
 from ddlbench.figures.rows import matching
-from ddlbench.measurements.metrics import bounds_of
+from ddlbench.measurements.host_columns import thread_error
+from ddlbench.measurements.metrics import METRICS, OfStepTime, bounds_of
 
 REPLICATED, CONTRADICTED, UNDECIDED, NOT_REACHED = "replicated", "contradicted", "undecided", "not reached"
 DOES_NOT_FIT = "does_not_fit"
@@ -93,7 +94,7 @@ def _judged(claim: Claim, table: pd.DataFrame) -> Judgement:
 def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
     """Judge by rows that were measured."""
     names = [row["point_id"] for row in rows]
-    points = [_Measured(*(float(row[claim.quantity + end]) for end in ("", "_low", "_high"))) for row in rows]
+    points = _points(claim.quantity, rows)
     if few := [
         row["point_id"]
         for row in rows
@@ -118,6 +119,18 @@ def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
     if verdict == UNDECIDED:
         reason += f": measure {', '.join(names)} more often"
     return Judgement(verdict, reason, *ours)
+
+
+def _points(quantity: str, rows: Sequence[Mapping[str, Any]]) -> list[_Measured]:
+    """Take values with intervals, wider ones where times hang on how fast different numbers of threads are."""
+    differ = len({row.get("vcpu_speedup") for row in rows}) > 1 and isinstance(
+        METRICS.get(quantity), OfStepTime
+    )
+    return [
+        _Measured(float(row[quantity]), row[f"{quantity}_low"] / error, row[f"{quantity}_high"] * error)
+        for row in rows
+        for error in [thread_error(row) if differ else 1.0]
+    ]
 
 
 def _failure(row: Mapping[str, Any]) -> Judgement:

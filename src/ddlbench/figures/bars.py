@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
-from ddlbench.figures.captions.hosts import has_systematic_error
+from ddlbench.figures.captions.emulation_error import has_systematic_error
+from ddlbench.measurements.host_columns import thread_error
 
 _LIGHT = 0.35
 
@@ -31,7 +32,7 @@ def bars(drawn: pd.DataFrame, y: str, width: float) -> list[Any]:
 
 
 def widest(rows: pd.DataFrame, y: str) -> tuple["pd.Series[float]", "pd.Series[float]"]:
-    """Compute bounds that hold the emulation's own error too, where it is known.
+    """Compute bounds that hold the emulation's own error too, and that of its threads, where it is known.
 
     Args:
         rows: from `rows.points`.
@@ -44,6 +45,7 @@ def widest(rows: pd.DataFrame, y: str) -> tuple["pd.Series[float]", "pd.Series[f
     if not has_systematic_error(rows, y):
         return low, high
     factor = 1 + rows["systematic_error_percent"].astype(float).fillna(0.0) / 100
+    factor *= [thread_error(row) for row in rows.to_dict("records")]
     return low / factor, high * factor
 
 

@@ -1,6 +1,7 @@
 """Columns of a table that say how the hosts of a point were: cores and their shares, vCPUs, memory, GPUs."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ddlbench.measurements.record import Record
@@ -28,6 +29,19 @@ def of_hosts(records: Sequence[Record], parts: Sequence[Record]) -> Row:
         "host_memory_gb": _host_memory_gb(records),
         "workers_per_gpu": gpus.get("workers_per_gpu"),
     }
+
+
+def thread_error(row: Mapping[Any, Any]) -> float:
+    """Say how far times may be off because it is not certain how fast the threads of a host are.
+
+    Args:
+        row: of a table.
+
+    Returns:
+        A factor, by which times may be too long or too short if all of them is compute; 1 where nothing is known.
+    """
+    speedup, low, high = (float(row.get(f"vcpu_speedup{end}") or 0.0) for end in ("", "_low", "_high"))
+    return max(speedup / low, high / speedup) if speedup > 0 and low > 0 and not math.isnan(high) else 1.0
 
 
 def _shares(records: Sequence[Record]) -> Row:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.measurements.host_columns import thread_error
 from ddlbench.prediction.cell import Cell, Measured
 from ddlbench.prediction.foreign.imported import is_imported, read_imported
 
@@ -123,11 +124,13 @@ def _cell(row: Mapping[str, Any]) -> Cell:
 
 
 def _measured(row: Mapping[str, Any], path: Path) -> Measured:
+    low_ms, high_ms = (_number(row.get(f"step_time_ms_{end}")) for end in ("low", "high"))
+    error = thread_error(row)  # cells are compared whose hosts have threads of different speeds
     return Measured(
         _cell(row),
         float(row["step_time_ms"]),
-        _number(row.get("step_time_ms_low")),
-        _number(row.get("step_time_ms_high")),
+        low_ms and low_ms / error,
+        high_ms and high_ms * error,
         _number(row.get("test_accuracy_percent")),
         f"{path.stem}: {row['point_id']}",
         _number(row.get("replayed_compute_ms")),

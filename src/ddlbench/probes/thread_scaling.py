@@ -16,11 +16,13 @@ from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.protocol.messages import ModelShape, TrainingPoint
 from ddlbench.sandbox.job import do
+from ddlbench.shares.amdahl import speedup
 from ddlbench.system.namespaces import entered, new_network_namespace
 from ddlbench.telemetry.other_load import LoadWatch, wait_for_others
 
 MODULE = "ddlbench.probes.thread_scaling"
-REPETITIONS = 5
+_FEWEST = 5
+_MOST = 20
 _PILOT_STEPS = 2
 _TRIES = 3
 _PATIENCE_S = 60.0
@@ -33,6 +35,8 @@ class ThreadsJob:
     Attributes:
         groups: of one worker each, which differ in threads and cores.
         points: what each trains; the batch is that of one worker.
+        vcpus: of each point's host: the threads whose speed-up is asked for, more than there may be cores.
+        interval_percent: repetitions go on until half of the speed-up's interval is at most this percentage of it.
         seed: of the order, and of the points.
         repetition_s: how long a repetition takes; threads are faster once they have worked for a tenth of a second, so
             this should be as long as the repetitions of runs.
@@ -42,6 +46,8 @@ class ThreadsJob:
 
     groups: Sequence[GroupJob]
     points: Sequence[TrainingPoint]
+    vcpus: Sequence[int]
+    interval_percent: float
     seed: int
     repetition_s: float
     most_steps: int
@@ -89,7 +95,12 @@ def measured(job: ThreadsJob) -> Scalings:
         models = sorted({point.key for point in job.points})
         for group in groups.values():
             group.connect([ModelShape(*key) for key in models])
-        return Scalings([_scaling(groups, point, job, order) for point in job.points])
+        return Scalings(
+            [
+                _scaling(groups, point, vcpus, job, order)
+                for point, vcpus in zip(job.points, job.vcpus, strict=True)
+            ]
+        )
 
 
 def _launched(job: GroupJob, stack: ExitStack) -> WorkerGroup:
@@ -101,7 +112,7 @@ def _launched(job: GroupJob, stack: ExitStack) -> WorkerGroup:
 
 
 def _scaling(
-    groups: Mapping[int, WorkerGroup], point: TrainingPoint, job: ThreadsJob, order: Random
+    groups: Mapping[int, WorkerGroup], point: TrainingPoint, vcpus: int, job: ThreadsJob, order: Random
 ) -> Scaling:
     steps = {}
     for threads, group in groups.items():
@@ -113,7 +124,7 @@ def _scaling(
     for _ in range(_TRIES):
         watch = LoadWatch()
         times_ms: dict[int, list[float]] = {threads: [] for threads in groups}
-        for _ in range(REPETITIONS):
+        while needs_repetition(times_ms, vcpus, job.interval_percent):
             for threads in order.sample(list(groups), len(groups)):
                 times_ms[threads].append(_step_ms(groups[threads], steps[threads]))
         load = watch.since_start()
@@ -122,6 +133,23 @@ def _scaling(
             return Scaling([ThreadTimes(threads, each) for threads, each in times_ms.items()])
         wait_for_others(_PATIENCE_S, most_percent)
     return Scaling((), f"{load} in each of {_TRIES} tries")
+
+
+def needs_repetition(times_ms: Mapping[int, Sequence[float]], vcpus: int, interval_percent: float) -> bool:
+    """Say whether a speed-up is not known well enough yet.
+
+    Args:
+        times_ms: number of threads -> times of a step in ms, one for each repetition; as many for each number.
+        vcpus: the threads whose speed-up is asked for.
+        interval_percent: half of its interval should be at most this percentage of it.
+
+    Returns:
+        True if there are too few repetitions, or the interval is too wide and more are allowed.
+    """
+    count = min(map(len, times_ms.values()))
+    if count < _FEWEST:
+        return True
+    return count < _MOST and speedup(times_ms, vcpus).half_width_percent > interval_percent
 
 
 def _step_ms(group: WorkerGroup, steps: int) -> float:

@@ -106,7 +106,9 @@ def _about(point: Point, inventory: Inventory, group: GroupJob) -> dict[str, Any
         "threads": thread_counts(len(_cores()), vcpus),
         "environment": inventory.environments[point.runtime].sha256,
         "code": code_for(f"threads {group.worker}").sha256,
-        "repetition": {key: getattr(inventory.measure, key) for key in ("step_budget_s", "max_steps")},
+        "repetition": {
+            key: getattr(inventory.measure, key) for key in ("step_budget_s", "max_steps", "interval_percent")
+        },
         "machine": {key: inventory.facts[key] for key in ("cpu_model", "cores")},
         "most_others_percent": _most_others_percent(inventory),  # who ignores others keeps notes of his own
     }
@@ -157,6 +159,8 @@ def _measured(points: Mapping[str, Point], inventory: Inventory, group: GroupJob
     job = ThreadsJob(
         [_of_one_worker(group, count, next(iter(points.values()))) for count in counts],
         [replace(training_point(each), batch_size=images_of_a_worker(each)) for each in points.values()],
+        [vcpus_of_a_core(each, group.placement) for each in points.values()],
+        measure.interval_percent,
         measure.seed,
         measure.step_budget_s,
         measure.max_steps,

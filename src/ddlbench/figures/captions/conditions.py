@@ -110,3 +110,15 @@ def _worded(text: str, value: Any) -> str:
     elif value == 1:
         text = text.replace(" steps ", " step ")
     return NAMES.get(value) or text.format(value).replace("_", " ")
+
+
+def is_emulated(rows: pd.DataFrame) -> bool:
+    """Say whether hosts are emulated.
+
+    Args:
+        rows: of a table.
+
+    Returns:
+        True if those of any row are.
+    """
+    return "emulated" in values_of(rows, "fabric")

@@ -1,10 +1,10 @@
-"""How the hosts of a figure came about: their cores, time dilation, GPUs, and the error of the emulation."""
+"""How the hosts of a figure came about: their cores, time dilation and GPUs."""
 
 import pandas as pd
 
-from ddlbench.figures.captions.conditions import computed_here, fabrics
+from ddlbench.figures.captions.conditions import computed_here, fabrics, is_emulated
+from ddlbench.figures.captions.emulation_error import emulation_error
 from ddlbench.figures.words import counted, listed, values_of
-from ddlbench.measurements.metrics import METRICS, OfStepTime
 
 _MOST_WAITED_PERCENT = 5  # without a word: as narrow as intervals are, or less
 
@@ -77,14 +77,14 @@ def cores(measured: pd.DataFrame) -> list[str]:
     """
     if (measured["dilation"] == 1).all():
         own = "each host has its cores to itself"
-        return [f"Time dilation 1: {own}." if _is_emulated(measured) else "Time dilation 1."]
+        return [f"Time dilation 1: {own}." if is_emulated(measured) else "Time dilation 1."]
     what = (
         f"Time dilation {dilations(measured)}: a host has a core or a share of one, its link is slower by that factor, "
         "and times are divided by it."
     )
     computing = computed_here(measured)
     vcpus = [count for count in values_of(computing, "vcpus") if count > 1]
-    if not vcpus or not _is_emulated(measured):
+    if not vcpus or not is_emulated(measured):
         return [what]
     return [what, threads(computing, listed(vcpus))]
 
@@ -175,39 +175,6 @@ def shared_cards(measured: pd.DataFrame) -> list[str]:
     return found
 
 
-def emulation_error(measured: pd.DataFrame, y: str) -> list[str]:
-    """Say what the emulation itself may add to a time, which no repetition shows.
-
-    Args:
-        measured: points that were measured.
-        y: the column that is shown.
-
-    Returns:
-        Sentences; none if nothing is emulated.
-    """
-    if not _is_emulated(measured):
-        return []
-    if not has_systematic_error(measured, y):
-        return ["Bars do not hold the emulation's own error (docs/accuracy.md)."]
-    judged = listed(values_of(measured, "systematic_error_judged"))
-    percent = [f"{each:g}" for each in values_of(measured, "systematic_error_percent")]
-    return [f"Light bars add the emulation's own error, up to {listed(percent)} % ({judged})."]
-
-
-def has_systematic_error(rows: pd.DataFrame, y: str) -> bool:
-    """Say whether light bars can show the emulation's own error: of values that are computed from the time of a step.
-
-    Args:
-        rows: of a table, or points that are drawn.
-        y: the column that is shown.
-
-    Returns:
-        Whether it is known for a point.
-    """
-    known = "systematic_error_percent" in rows and rows["systematic_error_percent"].notna().any()
-    return bool(known) and isinstance(METRICS.get(y), OfStepTime)
-
-
 def shares(measured: pd.DataFrame) -> list[str]:
     """Say where hosts did not get their shares of a core.
 
@@ -293,7 +260,3 @@ def _from_to(least: float, most: float) -> str:
     """A value with two digits, or the least and the most of several."""
     words = [f"{float(f'{value:.2g}'):g}" for value in (least, most)]
     return " to ".join(dict.fromkeys(words))
-
-
-def _is_emulated(measured: pd.DataFrame) -> bool:
-    return "emulated" in values_of(measured, "fabric")
