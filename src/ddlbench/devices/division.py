@@ -12,7 +12,6 @@ from math import prod
 
 from ddlbench.workers.common.architectures import layers
 from ddlbench.workers.common.layers import (
-    AdaptiveAveragePool,
     BatchNorm,
     Conv,
     Dense,
@@ -20,12 +19,10 @@ from ddlbench.workers.common.layers import (
     Flatten,
     Layer,
     Layers,
-    MaxPool,
-    ReLU,
     Residual,
     Shape,
+    output_shape,
 )
-from ddlbench.workers.common.memory import swept
 
 _FLOAT_BYTES = 4
 _OPTIMIZER_PASSES = 3  # it reads gradients, and reads and writes parameters
@@ -160,26 +157,9 @@ def _is_free(layer: Layer) -> bool:
 def _passed(layers: Layers, shape: Shape) -> Iterator[_Passed]:
     """The layers that an image of a shape passes, in the canonical order; a residual's sum comes after its parts."""
     for layer in layers:
-        before = shape
-        match layer:
-            case Conv(_, channels, kernel, stride, padding):
-                height, width = (swept(size, kernel, stride, padding) for size in shape[:2])
-                shape = height, width, channels
-            case MaxPool(kernel, stride, padding):
-                height, width = (swept(size, kernel, stride, padding) for size in shape[:2])
-                shape = height, width, shape[2]
-            case AdaptiveAveragePool(size):
-                shape = size, size, shape[2]
-            case Flatten():
-                shape = 1, 1, prod(shape)
-            case Dense(_, features):
-                shape = 1, 1, features
-            case Residual(body, shortcut):
-                for each in _passed(body, before):
-                    yield each
-                    shape = each.outputs
-                yield from _passed(shortcut, before)
-                before = (shape[0], shape[1], 2 * shape[2])  # the sum reads both
-            case BatchNorm() | ReLU() | Dropout():
-                pass
+        before, shape = shape, output_shape(layer, shape)
+        if isinstance(layer, Residual):
+            yield from _passed(layer.body, before)
+            yield from _passed(layer.shortcut, before)
+            before = (shape[0], shape[1], 2 * shape[2])  # the sum reads both
         yield _Passed(layer, before, shape)

@@ -104,6 +104,42 @@ def flat(layers: Layers) -> Iterator[Layer]:
             yield layer
 
 
+def output_shape(layer: Layer, shape: Shape) -> Shape:
+    """Find the shape of a layer's output.
+
+    Args:
+        layer: of a model.
+        shape: of the image that enters, (height, width, channels).
+
+    Returns:
+        The shape of the image that leaves it; (1, 1, features) for a vector.
+    """
+    match layer:
+        case Conv(_, channels, kernel, stride, padding):
+            height, width = (_swept(size, kernel, stride, padding) for size in shape[:2])
+            return height, width, channels
+        case MaxPool(kernel, stride, padding):
+            height, width = (_swept(size, kernel, stride, padding) for size in shape[:2])
+            return height, width, shape[2]
+        case AdaptiveAveragePool(size):
+            return size, size, shape[2]
+        case Flatten():
+            return 1, 1, math.prod(shape)
+        case Dense(_, features):
+            return 1, 1, features
+        case Residual(body, _):
+            for each in body:
+                shape = output_shape(each, shape)
+            return shape
+        case BatchNorm() | ReLU() | Dropout():
+            return shape
+
+
+def _swept(size: int, kernel: int, stride: int, padding: int) -> int:
+    """Count the positions of a window along one side of an image; all are in pixels."""
+    return (size + 2 * padding - kernel) // stride + 1
+
+
 def kept_std(outputs: int, kernel: int) -> float:
     """Compute the spread of first weights with which gradients keep theirs (He et al., arXiv:1502.01852).
 

@@ -3,24 +3,21 @@
 Frameworks do not always report that memory is too small: some of their libraries abort or crash.
 """
 
-import math
 import resource
 from collections.abc import Iterator
 
 from ddlbench.workers.common.architectures import layers
 from ddlbench.workers.common.layers import (
-    AdaptiveAveragePool,
     BatchNorm,
     Conv,
     Dense,
     Dropout,
-    Flatten,
     Layers,
-    MaxPool,
     ReLU,
     Residual,
     Shape,
     flat,
+    output_shape,
 )
 
 _FLOAT_BYTES = 4
@@ -82,38 +79,9 @@ def outputs(layers: Layers, shape: Shape) -> Iterator[Shape]:
         residual's parts come before its sum. The last one is the shape of the output of all layers.
     """
     for layer in layers:
-        match layer:
-            case Conv(_, channels, kernel, stride, padding):
-                height, width = (swept(size, kernel, stride, padding) for size in shape[:2])
-                shape = height, width, channels
-            case MaxPool(kernel, stride, padding):
-                height, width = (swept(size, kernel, stride, padding) for size in shape[:2])
-                shape = height, width, shape[2]
-            case AdaptiveAveragePool(size):
-                shape = size, size, shape[2]
-            case Flatten():
-                shape = 1, 1, math.prod(shape)
-            case Dense(_, features):
-                shape = 1, 1, features
-            case Residual(body, shortcut):
-                yield from outputs(shortcut, shape)
-                for each in outputs(body, shape):
-                    yield (shape := each)
-            case ReLU() | Dropout():
-                continue
-        yield shape
-
-
-def swept(size: int, kernel: int, stride: int, padding: int) -> int:
-    """Count the positions of a window along one side of an image.
-
-    Args:
-        size: of the side, in pixels.
-        kernel: side of the window, in pixels.
-        stride: between two positions, in pixels.
-        padding: at each end of the side, in pixels.
-
-    Returns:
-        The size of the output along this side.
-    """
-    return (size + 2 * padding - kernel) // stride + 1
+        if isinstance(layer, Residual):
+            yield from outputs(layer.shortcut, shape)
+            yield from outputs(layer.body, shape)
+        shape = output_shape(layer, shape)
+        if not isinstance(layer, ReLU | Dropout):
+            yield shape
