@@ -35,7 +35,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--images",
         type=number(1, 1e12, "a number of images"),
-        help="of an epoch, to make times of steps of times of epochs; else all epochs have equally many steps",
+        help="of an epoch, to turn times of epochs into times of steps; else all epochs have equally many steps",
     )
     parser.add_argument("--output", metavar="FILE", type=Path, help=f"default: {FOLDER}/<name of FILE>.csv")
     parser.set_defaults(command=_import)
