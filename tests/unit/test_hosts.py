@@ -3,7 +3,7 @@
 import pytest
 
 from ddlbench.errors import ConfigError
-from ddlbench.network.hosts import GIB, MEMORY_SHARE, place
+from ddlbench.network.hosts import GIB, MEMORY_SHARE, MOST_HOSTS, place, place_waiting
 
 PLENTY = 1000 * GIB
 
@@ -99,3 +99,11 @@ def test_hosts_share_what_memory_there_is_and_that_is_told():
     placement = placed(4, 4, memory_gb=8, available=8 * GIB)
     assert {host.memory_bytes for host in placement.hosts} == {int(8 * GIB * MEMORY_SHARE / 4)}
     assert placement.memory_reduced
+
+
+def test_more_hosts_than_there_are_addresses_are_refused():
+    assert placed(MOST_HOSTS, 2).hosts[-1].address == "10.66.0.254"
+    with pytest.raises(ConfigError, match="at most 254 hosts can be emulated"):
+        placed(MOST_HOSTS + 1, 2)
+    with pytest.raises(ConfigError, match="at most 254 hosts can be emulated"):
+        place_waiting(MOST_HOSTS + 1, cores=[0, 1], available_memory_bytes=PLENTY, dilation=4.0)

@@ -8,6 +8,7 @@ from ddlbench.protocol.messages import GpuShare
 
 GIB = 2**30
 NETWORK = "10.66.0.0/16"  # of all emulated hosts
+MOST_HOSTS = 254
 # The hosts' share of the available memory; the operating system and the driver's processes need the rest.
 MEMORY_SHARE = 0.9
 MOST_HOSTS_ON_A_CORE = 64
@@ -100,7 +101,8 @@ def place(
         The hosts with their addresses, cores and memory, and the time dilation.
 
     Raises:
-        ConfigError: this dilation is not possible on this machine; with those that are.
+        ConfigError: this dilation is not possible on this machine, with those that are; or there are more than
+            MOST_HOSTS.
     """
     hosts_per_core = ceil(max(count, largest) / len(cores))
     if dilation == "auto" and host_count * vcpus <= len(cores):
@@ -114,7 +116,7 @@ def place(
     wanted = int(memory_gb * GIB)
     affordable = int(available_memory_bytes * MEMORY_SHARE / count)
     hosts = tuple(
-        Host(f"h{i}", f"10.66.0.{i}", share, len(share), min(wanted, affordable), core_share)
+        Host(f"h{i}", _address(i), share, len(share), min(wanted, affordable), core_share)
         for i, share in enumerate(shares, start=1)
     )
     return Placement(hosts, factor, affordable < wanted)
@@ -139,9 +141,12 @@ def place_waiting(
 
     Returns:
         The hosts with their addresses, cores and memory, and the time dilation.
+
+    Raises:
+        ConfigError: there are more than MOST_HOSTS.
     """
     limit = int(_LIMIT_BY_USE * available_memory_bytes * MEMORY_SHARE / count)
-    hosts = tuple(Host(f"h{i}", f"10.66.0.{i}", tuple(cores), 1, limit) for i in range(1, count + 1))
+    hosts = tuple(Host(f"h{i}", _address(i), tuple(cores), 1, limit) for i in range(1, count + 1))
     return Placement(hosts, dilation, memory_reduced=True, waits=True, is_least=is_least)
 
 
@@ -160,6 +165,15 @@ def on_nodes(count: int, *, vcpus: int, memory_gb: float, workers_per_host: int 
     threads, memory_bytes = vcpus // workers_per_host, int(memory_gb * GIB / workers_per_host)
     hosts = tuple(Host(f"h{i}", "", (), threads, memory_bytes) for i in range(1, count + 1))
     return Placement(hosts, 1.0, memory_reduced=False, workers_per_host=workers_per_host)
+
+
+def _address(number: int) -> str:
+    """The address of an emulated host, counted from 1."""
+    if number > MOST_HOSTS:
+        raise ConfigError(
+            f"at most {MOST_HOSTS} hosts can be emulated (workers, and servers on hosts of their own)"
+        )
+    return f"10.66.0.{number}"
 
 
 def _hosts_per_core(dilation: float, count: int, vcpus: int, cores: int) -> int:
