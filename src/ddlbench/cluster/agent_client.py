@@ -119,6 +119,7 @@ class Node:
             self.read(_POLL_S)
             if not self._replies and (self.is_lost or monotonic() > deadline):
                 why = "has gone" if self.is_lost else f"has not answered for {limit_s:.0f} s"
+                self.is_lost = True  # so that nobody waits for the end of its members
                 raise NodeLost(f"node {self.name} {why}")
         reply = self._replies.popleft()
         if isinstance(reply, Failed):
