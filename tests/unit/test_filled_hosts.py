@@ -88,3 +88,12 @@ def test_on_nodes_workers_fill_one_node_after_another_and_a_server_has_the_last(
 def test_hosts_that_cannot_be_shared_so_are_refused_with_what_can(tmp_path, keys, words):
     given = {key: value for key, value in (SHARED | keys).items() if value is not None}
     assert words in refusal(tmp_path, **given)
+
+
+def test_workers_whose_replayed_compute_burns_a_processor_need_an_even_share_of_it_too(tmp_path):
+    keys = {**SHARED, "workers_per_host": 3, "workers": [3], "compute": "replay"}
+    burning, waiting = ({"device": device, "without_profile": "gap"} for device in ("ryzen-5-3600", "v100"))
+    assert "3 workers cannot share the 4 vcpus of hosts.pair evenly" in refusal(
+        tmp_path / "cpu", burning, **keys
+    )
+    assert plan_of(tmp_path / "gpu", waiting, **keys).runs

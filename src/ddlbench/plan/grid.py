@@ -131,7 +131,8 @@ def _too_many_workers(axes: Axes, name: str, host: Hosts) -> Iterator[Problem]:
 
 def _shared_cores(axes: Axes, name: str, host: Hosts) -> Iterator[Problem]:
     for each in dict.fromkeys(axes["workers_per_host"].values):
-        if host.vcpus % each and "real" in axes["compute"].values:
+        computes_here = "real" in axes["compute"].values or (host.device and host.device.kind == "cpu")
+        if host.vcpus % each and computes_here:
             text = f"{each} workers cannot share the {host.vcpus} vcpus of hosts.{name} evenly"
             yield axes["workers_per_host"].problem(each, text)
 
