@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.runs.machine_lock import alone_on_this_machine
+from ddlbench.runs.machine_lock import alone_on_this_machine, shared_folder
 
 HOLD = """
 import sys
@@ -80,3 +80,13 @@ def test_a_link_in_place_of_the_lock_is_not_followed(file, tmp_path):
     with pytest.raises(OSError, match="symbolic link"), alone_on_this_machine("wait", file):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_lock_is_where_all_users_may_make_files_also_where_the_first_folder_is_roots_alone(tmp_path):
+    roots, everybodys, missing = tmp_path / "roots", tmp_path / "everybodys", tmp_path / "missing"
+    roots.mkdir(0o755)
+    everybodys.mkdir()
+    everybodys.chmod(0o1777)
+    assert shared_folder([missing, roots, everybodys]) == everybodys
+    assert shared_folder([everybodys, roots]) == everybodys
+    assert shared_folder([missing, roots]) == roots

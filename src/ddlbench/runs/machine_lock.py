@@ -7,14 +7,16 @@ nothing of each other.
 import fcntl
 import os
 import pwd
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
 
-_FOLDERS = (Path("/run/lock"), Path("/tmp"))  # writable for everybody; the file is never written to  # nosec B108
+_FOLDERS = (Path("/run/lock"), Path("/tmp"))  # the file is never written to  # nosec B108
+_FOR_EVERYBODY = stat.S_ISVTX | stat.S_IWOTH
 _NAME = "ddlbench-measuring.lock"
 
 
@@ -35,7 +37,7 @@ def alone_on_this_machine(when_busy: str, file: Path | None = None) -> Iterator[
     if when_busy == "ignore":
         yield
         return
-    descriptor = _opened(file or next(each for each in _FOLDERS if each.is_dir()) / _NAME)
+    descriptor = _opened(file or shared_folder() / _NAME)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -48,6 +50,21 @@ def alone_on_this_machine(when_busy: str, file: Path | None = None) -> Iterator[
         yield
     finally:
         os.close(descriptor)
+
+
+def shared_folder(folders: Sequence[Path] = _FOLDERS) -> Path:
+    """Choose the folder of the lock: the same for all users, so each must be able to write there.
+
+    Args:
+        folders: that it may be; on some systems root alone writes to the first.
+
+    Returns:
+        The first in which everybody may make files of his own; the last if there is none.
+    """
+    for each in folders:
+        if each.is_dir() and each.stat().st_mode & _FOR_EVERYBODY == _FOR_EVERYBODY:
+            return each
+    return folders[-1]
 
 
 def _opened(file: Path) -> int:
