@@ -237,7 +237,8 @@ def run(job: CollectivesJob) -> CollectivesProbed:
             star.shape(job.link)
             measured = verify(star, job.link, job.tolerances)
             backend = star.backend.name
-            _time(group, times_s, job)
+            with on_hosts.fillers.running():
+                _time(group, times_s, job)
             star.backend.check()
     except WorkerFailed as error:
         if not any(times_s.values()):

@@ -224,13 +224,14 @@ def run(job: FaultJob) -> FaultsFound:
     with launched(job.group) as on_hosts:
         group = on_hosts.group
         made = _begin(on_hosts, job)
-        trained = group.train(job.at_step, from_fresh=True)
-        step_s = max(median(times) for each in trained for times in each.step_times_ms) / 1000
-        killed = victims(on_hosts.members, job.kill)
-        group.send(Train(rest))
-        sleep(step_s / 2)
-        group.kill(killed)
-        fates = group.fates(Trained, _SLOWER * rest * step_s + _PATIENCE * timeout_s)
+        with on_hosts.fillers.running():
+            trained = group.train(job.at_step, from_fresh=True)
+            step_s = max(median(times) for each in trained for times in each.step_times_ms) / 1000
+            killed = victims(on_hosts.members, job.kill)
+            group.send(Train(rest))
+            sleep(step_s / 2)
+            group.kill(killed)
+            fates = group.fates(Trained, _SLOWER * rest * step_s + _PATIENCE * timeout_s)
         survivors = [fate for rank, fate in enumerate(fates) if rank not in killed]
         tested: TestResult | None = None
         if all(fate.reply for fate in survivors):
