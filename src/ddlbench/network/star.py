@@ -20,6 +20,7 @@ from ddlbench.network.sizes import LONGEST_SEGMENTS
 from ddlbench.network.wiring import Wiring, route
 from ddlbench.protocol.tcp import RTO_MIN_MS
 from ddlbench.system.namespaces import entered
+from ddlbench.system.processes import allow_descriptors
 
 _RTO_MIN = 13  # its number among the metrics of a route (linux/rtnetlink.h)
 
@@ -62,6 +63,7 @@ class Star:
         self.card_of = [card - min(cards) for card in cards] if len({*cards}) > 1 else []
         self._congestion_control = congestion_control
         self._wiring = Wiring()
+        allow_descriptors()  # a host needs five, and each of the sockets that check its link another one
         with ExitStack() as on_error:
             on_error.callback(self._wiring.close)
             ports = self._behind_cards() if self.card_of else self._on_sites(sites)

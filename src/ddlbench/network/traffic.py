@@ -3,13 +3,13 @@
 Rates are those of whole frames on the wire (1,514 bytes for 1,472 of payload), however the kernel groups frames.
 """
 
-import select
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, sqrt
+from selectors import EVENT_WRITE, DefaultSelector
 from statistics import median
 from time import monotonic, sleep
 
@@ -127,13 +127,14 @@ def rates_mbit(
             train_of[endpoint] = bytes(frames * PAYLOAD)
     marks: list[tuple[float, list[int]]] = []
     next_mark = monotonic() + _SETTLE_S
-    while len(marks) <= windows:
-        if monotonic() >= next_mark:
-            marks.append((monotonic(), _sent_payload(ports)))
-            next_mark += window_s / windows
-        for endpoint in select.select([], train_of, [], 0.001)[1]:
-            with suppress(BlockingIOError):
-                endpoint.send(train_of[endpoint])
+    with watching(train_of, EVENT_WRITE) as ready:
+        while len(marks) <= windows:
+            if monotonic() >= next_mark:
+                marks.append((monotonic(), _sent_payload(ports)))
+                next_mark += window_s / windows
+            for endpoint in ready(0.001):
+                with suppress(BlockingIOError):
+                    endpoint.send(train_of[endpoint])
     # The queues must be empty before anything else is measured.
     train_ms = 1000 * window_s / windows * _TRAIN_SHARE
     settled_count(
@@ -144,6 +145,25 @@ def rates_mbit(
         median((b[port] - a[port]) * to_mbit / (end - begin) for (begin, a), (end, b) in pairwise(marks))
         for port in range(len(ports))
     ]
+
+
+@contextmanager
+def watching(
+    sockets: Iterable[socket.socket], event: int
+) -> Iterator[Callable[[float], list[socket.socket]]]:
+    """Watch many sockets; `select` would refuse those whose descriptors are above 1023.
+
+    Args:
+        sockets: that are watched.
+        event: `selectors.EVENT_READ` or `EVENT_WRITE`.
+
+    Yields:
+        A function that waits, for so many seconds at most, until a socket is ready, and returns those that are.
+    """
+    with DefaultSelector() as selector:
+        for each in sockets:
+            selector.register(each, event, each)
+        yield lambda wait_s: [key.data for key, _ in selector.select(wait_s)]
 
 
 def settled_count(count: Callable[[], list[int]], longest_ms: float) -> list[int]:

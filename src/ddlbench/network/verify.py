@@ -4,12 +4,12 @@ All hosts are measured at once, each towards the next. Round trips are timed wit
 each host sends UDP as fast as its link allows, and the router's counters show what has passed.
 """
 
-import select
 import socket
 import struct
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from selectors import EVENT_READ
 from statistics import median
 from time import monotonic, perf_counter, sleep
 from typing import TypeVar
@@ -32,6 +32,7 @@ from ddlbench.network.traffic import (
     senders_needed,
     settled_count,
     udp_socket,
+    watching,
 )
 from ddlbench.protocol.tolerances import Tolerances
 
@@ -219,20 +220,23 @@ def _round_trips_ms(star: Star, sockets: list[socket.socket], link: Link) -> lis
     next_ping = monotonic()
     number = {endpoint: host for host, endpoint in enumerate(sockets)}
     wanted = pings if link.loss_percent == 0 else _PINGS
-    while min(len(trip) for trip in trips) < wanted and monotonic() < deadline:
-        if sent < pings and monotonic() >= next_ping:
-            for host, endpoint in enumerate(sockets):
-                endpoint.sendto(struct.pack("=Bd", host, perf_counter()), _next_host(star, host, _PING_PORT))
-            sent += 1
-            next_ping += gap_s
-        wait = max(0.0, next_ping - monotonic()) if sent < pings else max(0.0, deadline - monotonic())
-        for endpoint in select.select(sockets, [], [], wait)[0]:
-            packet, sender = endpoint.recvfrom(2048)
-            origin, started = struct.unpack("=Bd", packet)
-            if origin == number[endpoint]:
-                trips[origin].append((perf_counter() - started) * 1000)
-            else:
-                endpoint.sendto(packet, sender)
+    with watching(sockets, EVENT_READ) as ready:
+        while min(len(trip) for trip in trips) < wanted and monotonic() < deadline:
+            if sent < pings and monotonic() >= next_ping:
+                for host, endpoint in enumerate(sockets):
+                    endpoint.sendto(
+                        struct.pack("=Bd", host, perf_counter()), _next_host(star, host, _PING_PORT)
+                    )
+                sent += 1
+                next_ping += gap_s
+            wait_s = max(0.0, (next_ping if sent < pings else deadline) - monotonic())
+            for endpoint in ready(wait_s):
+                packet, sender = endpoint.recvfrom(2048)
+                origin, started = struct.unpack("=Bd", packet)
+                if origin == number[endpoint]:
+                    trips[origin].append((perf_counter() - started) * 1000)
+                else:
+                    endpoint.sendto(packet, sender)
     return [median(trip) if trip else float("inf") for trip in trips]
 
 

@@ -5,12 +5,12 @@ First all latencies are measured at once while the links are idle, then the rate
 At last packets are counted, if some link loses packets.
 """
 
-import select
 import socket
 import struct
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from math import sqrt
+from selectors import EVENT_READ
 from statistics import fmean, median, pstdev
 from time import monotonic, perf_counter
 
@@ -29,6 +29,7 @@ from ddlbench.network.traffic import (
     senders_needed,
     settled_count,
     udp_socket,
+    watching,
 )
 from ddlbench.network.verify import OutOfTolerance, deviations, with_retries
 from ddlbench.network.wiring import Sink
@@ -230,6 +231,7 @@ def _latencies_ms(paths: list[Path]) -> list[list[float]]:
         receivers = [stack.enter_context(path.receiver()) for path in paths]
         senders = [stack.enter_context(path.sender(to)) for path, to in zip(paths, receivers, strict=True)]
         number = {receiver: index for index, receiver in enumerate(receivers)}
+        ready = stack.enter_context(watching(receivers, EVENT_READ))
         sent, next_ping = 0, monotonic()
         while min(map(len, found)) < wanted and monotonic() < deadline:
             if sent < pings and monotonic() >= next_ping:
@@ -238,7 +240,7 @@ def _latencies_ms(paths: list[Path]) -> list[list[float]]:
                 sent += 1
                 next_ping += gap_s
             wait_s = max(0.0, (next_ping if sent < pings else deadline) - monotonic())
-            for receiver in select.select(receivers, [], [], wait_s)[0]:
+            for receiver in ready(wait_s):
                 started = struct.unpack("=d", receiver.recv(64))[0]
                 found[number[receiver]].append((perf_counter() - started) * 1000)
     return found

@@ -1,6 +1,7 @@
 """Processes that do not outlive the process that started them."""
 
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import IO
 from ddlbench.system.calls import set_child_subreaper, set_parent_death_signal
 
 _POLL_S = 0.005
+_ENOUGH_DESCRIPTORS = 65_536
 
 
 def die_with_parent() -> None:
@@ -18,6 +20,14 @@ def die_with_parent() -> None:
     set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the call above, so that no signal will come
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def allow_descriptors() -> None:
+    """Let this process and those that it starts open many files and sockets, as far as it may: often 1024 are usual."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = _ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_DESCRIPTORS)
+    if resource.RLIM_INFINITY != soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 def run_to_its_end(
