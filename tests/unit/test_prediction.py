@@ -9,7 +9,7 @@ from prediction_samples import cell, grid, measure, true_ms
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.cell import Measured
-from ddlbench.prediction.measured import from_tables
+from ddlbench.prediction.measured import from_files, from_tables
 from ddlbench.prediction.nearness import apart, around
 from ddlbench.prediction.predictor import learn
 from ddlbench.prediction.terms import sent_bytes, trips
@@ -217,3 +217,15 @@ def test_a_table_without_step_times_is_named(tmp_path):
     (tmp_path / "fig.csv").write_text("workers\n1\n")
     with pytest.raises(DdlbenchError, match=r"fig\.csv.*lacks.*step_time_ms"):
         from_tables([tmp_path / "fig.csv"])
+
+
+@pytest.mark.parametrize("status", ["measured", "does_not_fit"])
+@pytest.mark.parametrize("numbers", [",2", "128,", "128,two", "inf,2", "128,-2"])
+def test_a_row_without_a_number_where_one_is_expected_is_named(tmp_path, status, numbers):
+    rows = [
+        f"a,,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27",
+        f"b,,{status},{NAMES},{numbers},4,2,400,10,0,25.5,24,27",
+    ]
+    (tmp_path / "fig.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+    with pytest.raises(DdlbenchError, match=r"fig\.csv: row 2 below the header: (workers|batch_size) is "):
+        from_files([tmp_path / "fig.csv"])

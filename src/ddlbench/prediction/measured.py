@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,26 +74,41 @@ def from_tables(paths: Iterable[Path]) -> list[Measured]:
         uneven hosts and of several workers a host.
 
     Raises:
-        DdlbenchError: a table cannot be read, or lacks a column; names it.
+        DdlbenchError: a table cannot be read, lacks a column, or has no number where one is expected; names it.
     """
     found: dict[str, Measured] = {}
-    for path, row in _rows(paths):
+    for path, number, row in _rows(paths):
         is_an_epoch = not _is_empty(row.get("epoch"))
         if row["status"] == "measured" and not is_an_epoch and not _is_empty(row["step_time_ms"]):
-            found.setdefault(str(row["point_id"]), _measured(row, path))
+            with _named(path, number):
+                found.setdefault(str(row["point_id"]), _measured(row, path))
     return [found[point] for point in sorted(found)]
 
 
 def _unfit(paths: Iterable[Path]) -> list[Cell]:
-    return [_cell(row) for _, row in _rows(paths) if row["status"] == "does_not_fit"]
+    found: list[Cell] = []
+    for path, number, row in _rows(paths):
+        if row["status"] == "does_not_fit":
+            with _named(path, number):
+                found.append(_cell(row))
+    return found
 
 
-def _rows(paths: Iterable[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Rows of points whose hosts are alike, with one worker each, and have one link, or none."""
+def _rows(paths: Iterable[Path]) -> Iterator[tuple[Path, int, dict[str, Any]]]:
+    """Rows, by number, of points whose hosts are alike, with one worker each, and have one link, or none."""
     for path in paths:
-        for row in _read(path).to_dict("records"):
+        for number, row in enumerate(_read(path).to_dict("records"), start=1):
             if all(_is_empty(row.get(key)) for key in OF_HOSTS_UNLIKE):
-                yield path, {str(key): value for key, value in row.items()}
+                yield path, number, {str(key): value for key, value in row.items()}
+
+
+@contextmanager
+def _named(path: Path, number: int) -> Iterator[None]:
+    """Name the row in which there is no number where one is expected."""
+    try:
+        yield
+    except ValueError as error:
+        raise DdlbenchError(f"{path}: row {number} below the header: {error}") from None
 
 
 def _read(path: Path) -> "pandas.DataFrame":
@@ -110,35 +126,49 @@ def _read(path: Path) -> "pandas.DataFrame":
 def _cell(row: Mapping[str, Any]) -> Cell:
     """The cell of a row; where compute is replayed, the replayed device computes, not this machine."""
     return Cell(
-        batch_size=float(row["batch_size"]),
-        workers=int(row["workers"]),
-        latency_ms=_number(row.get("latency_ms")) or 0.0,
-        bandwidth_mbit=_number(row.get("bandwidth_mbit")),
-        loss_percent=_number(row.get("loss_percent")) or 0.0,
-        vcpus=_number(row.get("vcpus")) or 1.0,
-        host_count=int(_number(row.get("host_count")) or 0) or None,
-        memory_gb=_number(row.get("memory_gb")),
+        batch_size=_needed(row, "batch_size"),
+        workers=int(_needed(row, "workers")),
+        latency_ms=_number(row, "latency_ms") or 0.0,
+        bandwidth_mbit=_number(row, "bandwidth_mbit"),
+        loss_percent=_number(row, "loss_percent") or 0.0,
+        vcpus=_number(row, "vcpus") or 1.0,
+        host_count=int(_number(row, "host_count") or 0) or None,
+        memory_gb=_number(row, "memory_gb"),
         devices=str(row["devices"] if _is_empty(row.get("replay")) else row["replay"]),
         **{name: str(row[name]) for name in NAMES},
     )
 
 
 def _measured(row: Mapping[str, Any], path: Path) -> Measured:
-    low_ms, high_ms = (_number(row.get(f"step_time_ms_{end}")) for end in ("low", "high"))
+    low_ms, high_ms = (_number(row, f"step_time_ms_{end}") for end in ("low", "high"))
     error = thread_error(row)  # cells are compared whose hosts have threads of different speeds
     return Measured(
         _cell(row),
-        float(row["step_time_ms"]),
+        _needed(row, "step_time_ms"),
         low_ms and low_ms / error,
         high_ms and high_ms * error,
-        _number(row.get("test_accuracy_percent")),
+        _number(row, "test_accuracy_percent"),
         f"{path.stem}: {row['point_id']}",
-        _number(row.get("replayed_compute_ms")),
+        _number(row, "replayed_compute_ms"),
     )
 
 
-def _number(value: Any) -> float | None:
-    return None if _is_empty(value) else float(value)
+def _needed(row: Mapping[str, Any], name: str) -> float:
+    value = _number(row, name)
+    if value is None or value <= 0:
+        raise ValueError(f"{name} is {'empty' if value is None else f'{value:g}'}, expected a number above 0")
+    return value
+
+
+def _number(row: Mapping[str, Any], name: str) -> float | None:
+    """A finite number; None: the row says none. Raises ValueError."""
+    value: Any = row.get(name)
+    if _is_empty(value):
+        return None
+    with suppress(ValueError):
+        if math.isfinite(float(value)):
+            return float(value)
+    raise ValueError(f"{name} is {str(value)[:40]!r}, expected a number")
 
 
 def _is_empty(value: Any) -> bool:
