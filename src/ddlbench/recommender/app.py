@@ -126,7 +126,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
                 async for part in request.stream():
                     sent.write(part)
             found = await asyncio.to_thread(take_over, upload, file, serving.imported)
-        await library.refresh()
+        await library.try_to_refresh()  # the table is taken over, whatever else cannot be read
         left_out = [replies.problem(None, message, line) for line, message in found.mistakes[:MOST_PROBLEMS]]
         content = {"name": query.name, "rows": len(found.measured), "per": found.per, "left_out": left_out}
         return as_response(content, status=201)

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import sqlite3
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -66,7 +67,7 @@ class Library:
         """Read what has changed; where that fails, what was known before stays, and the log says why."""
         try:
             await self.refresh()
-        except (DdlbenchError, OSError) as error:
+        except (DdlbenchError, OSError, sqlite3.Error) as error:
             log.warning("refresh failed", extra={"problem": str(error)})
 
     async def refresh(self) -> None:
@@ -74,23 +75,26 @@ class Library:
         async with self._lock:
             self._refresh_prices()
             sources = find_sources(self.serving.tables, self.serving.imported)
-            if sources == self._sources:
-                return
-            stored = await asyncio.to_thread(self.database.refresh, sources)
-            self._sources, self.stored = sources, {each.name: each for each in stored}
-            self.epoch += 1
-            for name in self._learned.keys() - self.stored.keys():
-                del self._learned[name]
-            for each in stored:
+            if sources != self._sources:
+                stored = await asyncio.to_thread(self.database.refresh, sources)
+                self._sources, self.stored = sources, {each.name: each for each in stored}
+                self.epoch += 1
+                for name in self._learned.keys() - self.stored.keys():
+                    del self._learned[name]
+            for each in self.stored.values():
                 self._learn_if_new(each)
 
     def _refresh_prices(self) -> None:
+        """Read prices that have changed; measurements do not wait for prices that cannot be read."""
         path = self.serving.prices
-        changed_ns = path.stat().st_mtime_ns if path.is_file() else None
-        if changed_ns != self._prices_changed_ns:
-            self.prices = read_prices(path, Path.cwd()) if changed_ns else {}
-            self._prices_changed_ns = changed_ns
-            self.epoch += 1
+        try:
+            changed_ns = path.stat().st_mtime_ns if path.is_file() else None
+            if changed_ns != self._prices_changed_ns:
+                self.prices = read_prices(path, Path.cwd()) if changed_ns else {}
+                self._prices_changed_ns = changed_ns
+                self.epoch += 1
+        except (DdlbenchError, OSError) as error:
+            log.warning("prices cannot be read", extra={"problem": str(error)})
 
     def _learn_if_new(self, stored: Stored) -> None:
         name = stored.name
@@ -117,8 +121,9 @@ class Library:
             self.epoch += 1
             self._learning.pop(name, None)
             _look_at_garbage_of_answers_only()
-        if name in self.stored:
-            self._learn_if_new(self.stored[name])  # it may have changed meanwhile
+        now = self.stored.get(name)
+        if now and now.version != stored.version:  # it has changed meanwhile
+            self._learn_if_new(now)
 
     @property
     def learning(self) -> list[str]:

@@ -1,0 +1,107 @@
+"""What the server knows, while files and the machine are not as they should be."""
+
+import asyncio
+import sqlite3
+
+import pytest
+
+from ddlbench.recommender import library as library_module
+from ddlbench.recommender.learner import Learned
+from ddlbench.recommender.library import Library
+from ddlbench.recommender.serving import Serving
+
+COLUMNS = (
+    "point_id,status,model,image_shape,framework,strategy,runtime,devices,batch_size,workers,step_time_ms"
+)
+ROW = "measured,conv1,28x28x1,torch,ring_allreduce,bare,cpu"
+
+
+@pytest.fixture
+def serving(tmp_path):
+    for name in ("tables", "imported", "served"):
+        (tmp_path / name).mkdir()
+    return Serving(
+        host="127.0.0.1",
+        workers=1,
+        tables=tmp_path / "tables",
+        imported=tmp_path / "imported",
+        prices=tmp_path / "prices.yaml",
+        folder=tmp_path / "served",
+        rate=1.0,
+        timeout_s=1.0,
+        learning_s=1.0,
+        token_file=None,
+    )
+
+
+@pytest.fixture
+def learning(monkeypatch):
+    """Learning that takes no time: what it was asked for, and what goes wrong in it next."""
+    asked, mishaps = [], []
+
+    async def learn_from(database, source, timeout_s):
+        asked.append(source)
+        if mishaps:
+            raise mishaps.pop()
+        version, knowledge = library_module.Database(database).knowledge(source)
+        return Learned(version, knowledge, None)
+
+    monkeypatch.setattr(library_module, "learn_from", learn_from)
+    return asked, mishaps
+
+
+def write_table(serving, *cells):
+    rows = [f"p{number},{ROW},{each}" for number, each in enumerate(cells)]
+    (serving.tables / "fig.csv").write_text("\n".join([COLUMNS, *rows]) + "\n")
+
+
+async def settled(library):
+    await library.try_to_refresh()
+    await asyncio.gather(*library._learning.values())
+
+
+@pytest.mark.usefixtures("learning")
+@pytest.mark.parametrize("cells", [",2,25.5", "128,,25.5", "128,two,25.5", "inf,2,25.5", "128,2,fast"])
+def test_a_row_that_has_no_number_is_a_problem_of_its_table_and_a_mended_table_is_read(serving, cells):
+    async def story():
+        library = Library(serving)
+        write_table(serving, "128,1,40", cells)
+        await settled(library)
+        assert "fig.csv: row 2 below the header" in library.problem("here")
+        write_table(serving, "128,1,40", "128,2,25.5")
+        await settled(library)
+        assert library.problem("here") is None
+        assert library.stored["here"].count == 2
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("learning")
+def test_tables_are_read_though_prices_cannot_be_and_the_log_says_so(serving, caplog):
+    async def story():
+        library = Library(serving)
+        serving.prices.write_text("t2.large: cheap\n")
+        write_table(serving, "128,1,40")
+        await library.refresh()
+        assert library.stored["here"].count == 1
+        assert "prices cannot be read" in caplog.text
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("learning")
+def test_a_database_that_cannot_be_written_now_is_filled_later(serving, monkeypatch):
+    async def story():
+        library = Library(serving)
+        write_table(serving, "128,1,40")
+        with monkeypatch.context() as patched:
+            patched.setattr(library.database, "refresh", locked)
+            await library.try_to_refresh()
+        assert not library.stored
+        await library.try_to_refresh()
+        assert library.stored["here"].count == 1
+
+    def locked(sources):
+        raise sqlite3.OperationalError("database is locked")
+
+    asyncio.run(story())
