@@ -5,9 +5,10 @@ import sqlite3
 
 import pytest
 
+from ddlbench.errors import DdlbenchError
 from ddlbench.recommender import library as library_module
 from ddlbench.recommender.learner import Learned
-from ddlbench.recommender.library import Library
+from ddlbench.recommender.library import Library, Unreadable
 from ddlbench.recommender.serving import Serving
 
 COLUMNS = (
@@ -103,5 +104,33 @@ def test_a_database_that_cannot_be_written_now_is_filled_later(serving, monkeypa
 
     def locked(sources):
         raise sqlite3.OperationalError("database is locked")
+
+    asyncio.run(story())
+
+
+def test_learning_that_could_not_be_started_is_tried_again_and_says_why_meanwhile(serving, learning):
+    async def story():
+        library = Library(serving)
+        write_table(serving, "128,1,40")
+        learning[1].append(OSError(11, "no more processes"))
+        await settled(library)
+        with pytest.raises(Unreadable, match="no more processes"):
+            await library.learned(None)
+        await settled(library)
+        assert (await library.learned(None)).knowledge.measured
+        assert library.problem("here") is None
+
+    asyncio.run(story())
+
+
+def test_measurements_that_nothing_can_be_learned_from_are_not_tried_again(serving, learning):
+    async def story():
+        library = Library(serving)
+        write_table(serving, "128,1,40")
+        learning[1].append(DdlbenchError("too few"))
+        await settled(library)
+        await settled(library)
+        assert library.problem("here") == "too few"
+        assert learning[0] == ["here"]
 
     asyncio.run(story())

@@ -117,6 +117,9 @@ class Library:
             self._learned.pop(name, None)
             self._problems[name] = (stored.version, str(error))
             log.warning("cannot learn", extra={"table": name, "problem": str(error)})
+        except OSError as error:  # of this machine, not of the measurements: the next refresh tries again
+            self._problems[name] = ("", f"learning could not be started, and is tried again: {error}")
+            log.warning("cannot learn now", extra={"table": name, "problem": str(error)})
         finally:
             self.epoch += 1
             self._learning.pop(name, None)
