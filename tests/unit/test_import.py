@@ -44,7 +44,11 @@ def imported(text, tmp_path, **options):
 def test_the_printed_rows_are_taken_as_they_are_printed(tmp_path, capsys):
     (tmp_path / "anwar.csv").write_text(PRINTED)
     assert main(["import", "anwar.csv"]) == 0
-    assert capsys.readouterr().out == "9 rows (times of epochs) in imported/anwar.csv\n"
+    assert capsys.readouterr().out == (
+        "columns: workers from 'Workers', batch_size from 'Batch Size', latency from 'Latency' in ms, "
+        "epoch_time from 'Time Per Epoch' in s\n"
+        "9 rows (times of epochs) in imported/anwar.csv\n"
+    )
     measured, per = read_imported(tmp_path / "imported/anwar.csv")
     assert per == "epoch"
     first = measured[0]
@@ -104,6 +108,67 @@ def test_mixed_units_are_told_apart_by_the_cell_the_name_or_the_usual_one(tmp_pa
     assert [each.cell.latency_ms for each in found.measured] == [20, 20]
     assert [each.time_ms for each in found.measured] == [1500, 80]
     assert found.mistakes == [(4, "latency is '20 Mbit/s', whose unit 'Mbit/s' does not fit")]
+
+
+@pytest.mark.parametrize(
+    ("header", "time_ms", "loss_percent", "unused"),
+    [
+        ("step_time,loss", 4, 0, "'loss'"),
+        ("step_time,loss_percent", 4, 2, ""),
+        ("step_time,loss_s", 4, 0, "'loss_s'"),
+        ("step_time,epoch", 4, 0, "'epoch'"),
+        ("epoch,step_time", 2, 0, "'epoch'"),
+        ("step_time,step_time_min", 4, 0, "'step_time_min'"),
+        ("step_time,epoch_time", 4, 0, "'epoch_time'"),
+        ("Step time (min),note", 240_000, 0, "'note'"),
+    ],
+)
+def test_a_name_that_may_be_of_something_else_is_not_used_and_that_is_said(
+    tmp_path, capsys, header, time_ms, loss_percent, unused
+):
+    (tmp_path / "table.csv").write_text(f"workers,batch,{header}\n1,8,4,2\n")
+    assert main(["import", "table.csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].partition("not used: ")[2] == unused
+    ((found,), _) = read_imported(tmp_path / "imported/table.csv")
+    assert (found.time_ms, found.cell.loss_percent) == (time_ms, loss_percent)
+
+
+def test_what_may_be_of_something_else_is_used_where_it_is_said_to_be_ours(tmp_path):
+    given = {"epoch_time": "epoch", "loss": "loss"}
+    (found,) = imported("workers,batch,epoch,loss\n1,8,4,2\n", tmp_path, given=given).measured
+    assert (found.time_ms, found.cell.loss_percent) == (4000, 2)
+
+
+def test_rows_need_no_number_in_a_column_of_times_that_is_not_used(tmp_path):
+    found = imported("workers,batch,epoch_time,step_time\n1,8,0,5\n", tmp_path)
+    assert ([each.time_ms for each in found.measured], found.mistakes) == ([5], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("step_time_min", "minutes, or a minimum"), ("rate_mbit", "which is no unit of step_time")],
+)
+def test_a_column_whose_unit_is_unclear_or_wrong_is_refused(tmp_path, capsys, name, message):
+    (tmp_path / "table.csv").write_text(f"workers,batch,{name}\n1,8,2\n")
+    assert main(["import", "table.csv", "--column", f"step_time={name}"]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["bandwidth_mbit_s", "Bandwidth (Mbit/s)", "rate_mbit_per_s", "link rate mbit"]
+)
+def test_a_rate_is_found_however_its_unit_is_written(tmp_path, name):
+    (found,) = imported(f"workers,batch,step_time,{name}\n2,8,5,400\n", tmp_path).measured
+    assert found.cell.bandwidth_mbit == 400
+
+
+def test_a_comma_that_may_be_a_decimal_one_is_no_thousand(tmp_path):
+    rows = ["1;64;55,123", "2;64;1,234,567", "3;64;1,234.5", "4;64;55.123", "5;64;0,5"]
+    found = imported("\n".join(["workers;batch;step_time", *rows]), tmp_path)
+    assert [each.time_ms for each in found.measured] == [1_234_567, 1234.5, 55.123]
+    assert [line for line, _ in found.mistakes] == [2, 6]
+    assert all("may be a decimal one" in mistake for _, mistake in found.mistakes)
 
 
 def test_percent_and_fractions_of_accuracy_are_told_by_all_rows(tmp_path):

@@ -32,11 +32,13 @@ class ForeignTable:
         header: names of the columns; they may be numbers, if the file names none.
         rows: line number (of a Parquet file: row number) and cells, of each row.
         counted: what those numbers count, `line` or `row`.
+        may_have_decimal_commas: whether something else than commas separates the cells of a CSV.
     """
 
     header: list[str]
     rows: list[Row]
     counted: str
+    may_have_decimal_commas: bool = False
 
 
 def read_foreign(path: Path, header: list[str] | None = None) -> ForeignTable:
@@ -93,7 +95,7 @@ def _csv(path: Path, content: bytes, header: list[str] | None) -> ForeignTable:
         raise DdlbenchError(f"{path}: has no rows below its header")
     if len(header) > MOST_COLUMNS:
         raise DdlbenchError(f"{path}: has {len(header)} columns; {MOST_COLUMNS} are the most")
-    return ForeignTable([name.strip() for name in header], rows, "line")
+    return ForeignTable([name.strip() for name in header], rows, "line", separator != ",")
 
 
 def _parquet(path: Path, content: bytes) -> ForeignTable:

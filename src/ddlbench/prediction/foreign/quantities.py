@@ -11,6 +11,7 @@ UNITS = {
     "sec": ("time", 1e3),
     "seconds": ("time", 1e3),
     "min": ("time", 6e4),
+    "minutes": ("time", 6e4),
     "h": ("time", 3.6e6),
     "kbit": ("rate", 1e-3),
     "mbit": ("rate", 1.0),

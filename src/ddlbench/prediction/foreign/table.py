@@ -9,7 +9,7 @@ from pathlib import Path
 from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.prediction.cell import Cell, Measured
 from ddlbench.prediction.foreign.files import ForeignTable
-from ddlbench.prediction.foreign.quantities import quantity, unit_of
+from ddlbench.prediction.foreign.quantities import MOST_CHARACTERS, UNITS, quantity, unit_of
 
 # Column -> other names of it, without their units.
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -33,6 +33,8 @@ UNIT_WITHOUT_NAME = {  # of a column whose name has no unit
     "epoch_time": "s",
     "accuracy": None,  # as its values are
 }
+KINDS = {ours: UNITS[unit][0] if unit else "share" for ours, unit in UNIT_WITHOUT_NAME.items()}
+AMBIGUOUS = ("loss", "step", "epoch")  # without a unit: of a training, or a number of one
 NEEDED = ("workers", "batch_size")
 NAMES = ("model", "framework", "strategy")
 TIMES = ("step_time", "epoch_time")
@@ -71,12 +73,14 @@ class Imported:
         per: what their time is of, `step` or `epoch`.
         mistakes: number of the line and what is wrong there, for each row that was left out.
         counted: what those numbers count, `line` or `row`.
+        columns: column of ours -> the table's that was taken for it.
     """
 
     measured: list[Measured]
     per: str
     mistakes: list[tuple[int, str]]
     counted: str
+    columns: Mapping[str, Column]
 
 
 def import_table(
@@ -99,15 +103,18 @@ def import_table(
         is another repetition.
 
     Raises:
-        DdlbenchError: a column is missing, or is there twice, or no row is good.
+        DdlbenchError: a column is missing, is there twice or has an unclear unit, or no row is good.
     """
     columns = find_columns(table.header, path, given or {})
     time = next(name for name in TIMES if name in columns)
+    columns = {ours: column for ours, column in columns.items() if ours == time or ours not in TIMES}
     columns = _with_unit_of_accuracy(columns, table)
     measured: dict[Measured, int] = {}
     mistakes: list[tuple[int, str]] = []
     for line, cells in table.rows:
         try:
+            if table.may_have_decimal_commas:
+                _check_commas(cells, columns)
             row = _row(cells, columns, time, images, f"{path.name}: {table.counted} {line}")
         except ValueError as mistake:
             mistakes.append((line, str(mistake)))
@@ -126,7 +133,8 @@ def import_table(
         )
         for each, line in measured.items()
     ]
-    return Imported(rows, "step" if time == "step_time" or images else "epoch", mistakes, table.counted)
+    per = "step" if time == "step_time" or images else "epoch"
+    return Imported(rows, per, mistakes, table.counted, columns)
 
 
 def find_columns(header: list[str], path: Path, given: Mapping[str, str]) -> dict[str, Column]:
@@ -141,13 +149,13 @@ def find_columns(header: list[str], path: Path, given: Mapping[str, str]) -> dic
         Column of ours -> where it is, and in which unit.
 
     Raises:
-        DdlbenchError: a needed column is missing, or there twice; names it, and the option that helps.
+        DdlbenchError: a needed column is missing, there twice, or of an unclear unit; names it, and what helps.
     """
     found: dict[str, Column] = {}
     for ours, name in given.items():
         if name not in header:
             raise DdlbenchError(f"{path}: has no column {name!r}{nearest(name, header)}")
-        found[ours] = Column(header.index(name), _unit_in(name) or UNIT_WITHOUT_NAME.get(ours))
+        found[ours] = Column(header.index(name), _unit_of(ours, name, path) or UNIT_WITHOUT_NAME.get(ours))
     for number, name in enumerate(header):
         ours, unit = _meaning(name)
         if not ours or ours in given:
@@ -169,21 +177,40 @@ def find_columns(header: list[str], path: Path, given: Mapping[str, str]) -> dic
     return found
 
 
+def _unit_of(ours: str, name: str, path: Path) -> str | None:
+    """The unit in the name of a column that is said to be one of ours."""
+    stem, unit = _without_unit(name)
+    kind = KINDS.get(ours)
+    if kind == "time" and stem.endswith("_min"):
+        raise DdlbenchError(
+            f"{path}: {name!r} may be in minutes, or a minimum in another unit.\n"
+            f"  Rename it in the table, as  {ours}_minutes  or  {ours}_ms"
+        )
+    if kind and unit and UNITS[unit][0] != kind:
+        raise DdlbenchError(f"{path}: {name!r} is in {unit}, which is no unit of {ours}")
+    return unit if kind else None
+
+
 def _meaning(name: str) -> tuple[str, str | None]:
     """Which column of ours a name stands for (empty: none), and its unit."""
-    words = re.sub(r"[^a-z0-9%µ/]+", "_", name.strip().lower()).strip("_")
-    unit = _unit_in(name)
-    stem = words.rsplit("_", 1)[0] if unit and "_" in words else words
+    stem, unit = _without_unit(name)
     for ours, others in ALIASES.items():
         if stem == ours or stem in others:
-            return ours, unit
+            fits = KINDS.get(ours) == UNITS[unit][0] if unit else stem not in AMBIGUOUS
+            return (ours, unit) if fits else ("", None)
     return "", None
 
 
-def _unit_in(name: str) -> str | None:
-    """The unit at the end of a column's name: `Latency (ms)`, `step_time_s`."""
-    words = re.split(r"[^A-Za-z0-9%µ/]+", name.strip().rstrip(")]"))
-    return unit_of(words[-1]) if len(words) > 1 else None
+def _without_unit(name: str) -> tuple[str, str | None]:
+    """A name as words, without the unit at its end, and that: `Latency (ms)`, `step_time_s`, `bandwidth_mbit_s`."""
+    plain = name.strip().lower()
+    is_in_brackets = plain.endswith((")", "]"))
+    words = re.sub(r"[^a-z0-9%µ/]+", "_", plain).strip("_")
+    words = re.sub(r"(?<=bit)_(per_)?s$", "/s", words)
+    stem, _, last = words.rpartition("_")
+    if stem and (unit := unit_of(last)) and (last != "min" or is_in_brackets):  # else it may be a minimum
+        return stem, unit
+    return words, None
 
 
 def _with_unit_of_accuracy(columns: dict[str, Column], table: ForeignTable) -> dict[str, Column]:
@@ -199,6 +226,17 @@ def _with_unit_of_accuracy(columns: dict[str, Column], table: ForeignTable) -> d
             continue
     unit = "fraction" if values[True] >= 9 * values[False] else "percent"
     return columns | {"accuracy": Column(column.number, unit)}
+
+
+def _check_commas(cells: list[str], columns: Mapping[str, Column]) -> None:
+    """Raise ValueError where a comma may be a decimal one, or one between thousands."""
+    for ours, column in columns.items():
+        text = cells[column.number] if ours not in NAMES and column.number < len(cells) else ""
+        if text.count(",") == 1 and "." not in text:
+            shown = text[:MOST_CHARACTERS]
+            raise ValueError(
+                f"{ours} is {shown!r}: this comma may be a decimal one; write a point, or nothing"
+            )
 
 
 def _row(
