@@ -162,6 +162,20 @@ def test_the_answer_names_cost_runners_up_and_an_old_price(anwar, capsys):
     assert "the price of t2.large is from 2021-06-23" in shown
 
 
+def test_traffic_of_epochs_is_left_out_of_the_cost_and_the_answer_says_so(anwar, capsys):
+    prices = Path("config/prices.yaml")
+    question = [*anwar, "--latency", "20", "--machine", "t2.large", "--steps", "100", "--json"]
+    assert main(question) == 0
+    free = json.loads(capsys.readouterr().out)
+    prices.write_text(prices.read_text().replace("gigabyte: 0", "gigabyte: 1000"))
+    assert main(question) == 0
+    priced = json.loads(capsys.readouterr().out)
+    assert priced["best"]["cost"] == free["best"]["cost"]
+    assert [each for each in priced["warnings"] if each not in free["warnings"]] == [
+        "traffic is not in the costs: how many steps an epoch has is not known; import the table with  --images N"
+    ]
+
+
 @pytest.mark.parametrize(
     ("more", "status", "message"),
     [

@@ -1,7 +1,7 @@
 """What somebody asks, on the command line and over HTTP: what is trained over which link, and what is wanted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated
 
@@ -156,8 +156,14 @@ def recommended(question: Question, known: Knowledge, predictor: Predictor, toda
         The answer.
     """
     cells, goal = question.choices.cells, question.goal
+    warnings = _warnings(goal.price, cells[0], today)
+    if known.per == "epoch" and goal.price and goal.price.gigabyte:
+        goal = replace(goal, price=replace(goal.price, gigabyte=0.0))  # bytes are counted of steps
+        warnings.append(
+            "traffic is not in the costs: how many steps an epoch has is not known; import the table with  --images N"
+        )
     options = choose(predictor, known.measured, cells, goal, known.unfit)
-    return Answer(options, goal, known.per, question.choices.assumed, _warnings(goal.price, cells[0], today))
+    return Answer(options, goal, known.per, question.choices.assumed, warnings)
 
 
 class Unpriced(Unanswerable):
