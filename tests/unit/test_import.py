@@ -66,6 +66,29 @@ def test_the_name_of_what_was_measured_here_is_no_name_for_a_table_of_others(tmp
     assert main(["import", "here.csv", "--output", "other/here.csv"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("folder", "folder is not the name of a file"),
+        (".", ". is not the name of a file"),
+        ("file/theirs.csv", "cannot write into file/ (Not a directory)"),
+        ("file/below/theirs.csv", "cannot write into file/ (Not a directory)"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_told_before_the_table_is_read(tmp_path, capsys, output, message):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "table.csv").write_text("no table")
+    assert main(["import", "table.csv", "--output", output]) == 2
+    assert capsys.readouterr().err == f"ddlbench: --output {output}: {message}\n"
+
+
+def test_folders_of_the_output_are_made(tmp_path):
+    (tmp_path / "table.csv").write_text(PRINTED)
+    assert main(["import", "table.csv", "--output", "new/below/theirs.csv"]) == 0
+    assert is_imported(tmp_path / "new/below/theirs.csv")
+
+
 def test_each_bad_row_is_named_by_its_line_and_left_out(tmp_path, capsys):
     rows = [
         "workers,batch,latency,epoch_time,accuracy",

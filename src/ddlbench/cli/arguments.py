@@ -1,11 +1,14 @@
-"""What several commands share: types of arguments, which refuse a wrong value before anything starts, and counts."""
+"""What several commands share: arguments, which are refused before anything starts if they are wrong, and counts."""
 
 import argparse
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from tempfile import TemporaryFile
+
+from ddlbench.errors import ConfigError
 
 DEFAULT_CONFIG = Path("config/config.yaml")
 NOT_FIT = " not fit: "  # in lines of `ddlbench check` about memory, which `summary` repeats
@@ -93,6 +96,30 @@ def host_name(text: str) -> str:
     if not readable:
         raise argparse.ArgumentTypeError(f"{text!r} is not the name or address of a host")
     return text
+
+
+def must_be_writable(output: Path, files: Iterable[Path], *, makes_folder: bool = False) -> None:
+    """Check, before anything starts, that the files of `--output` can be written.
+
+    Args:
+        output: the argument.
+        files: that it stands for.
+        makes_folder: whether their folder is made where there is none.
+
+    Raises:
+        ConfigError: they cannot; with the reason.
+    """
+    folder = output.parent
+    try:
+        if makes_folder:
+            folder = next((each for each in output.parents if each.exists()), folder)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"--output {output}: cannot write into {folder}/ ({error.strerror})") from None
+    for file in files:
+        if not output.name or file.is_dir():
+            raise ConfigError(f"--output {output}: {file} is not the name of a file")
 
 
 def counted(count: int, noun: str) -> str:

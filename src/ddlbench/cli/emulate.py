@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddlbench.cli.arguments import number, whole_number
+from ddlbench.cli.arguments import must_be_writable, number, whole_number
 from ddlbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def _emulate(arguments: argparse.Namespace) -> int:
     elif arguments.runtime[0] != "docker":
         raise ConfigError(f"--runtime {arguments.runtime[0]}: expected  docker IMAGE")
     if arguments.output:
-        result.check_writable(arguments.output)
+        files = (result.result_file(arguments.output), result.series_file(arguments.output))
+        must_be_writable(arguments.output, files)
     emulation = _asked(arguments)
     with alone_on_this_machine(arguments.other_measurements):
         print(f"ddlbench: {announcement(emulation)}", file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddlbench.cli.arguments import counted, existing_file, number
+from ddlbench.cli.arguments import counted, existing_file, must_be_writable, number
 
 if TYPE_CHECKING:
     from ddlbench.prediction.foreign.table import Column
@@ -73,6 +73,7 @@ def _import(arguments: argparse.Namespace) -> int:
             f"{output}: {HERE!r} is what was measured here, so nobody would find an imported table of that name.\n"
             f"  Choose another one, as  --output {FOLDER}/theirs.csv"
         )
+    must_be_writable(output, [output], makes_folder=True)
     header = arguments.header.split(",") if arguments.header else None
     table = read_foreign(path, header)
     found = import_table(table, path, given=dict(arguments.column), images=arguments.images)

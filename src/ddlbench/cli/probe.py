@@ -11,8 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ddlbench.cli.arguments import DEFAULT_CONFIG, host_name, number, whole_number
-from ddlbench.cli.probe_report import must_be_writable, report
+from ddlbench.cli.arguments import DEFAULT_CONFIG, host_name, must_be_writable, number, whole_number
+from ddlbench.cli.probe_report import files_of, report
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.probes.ping_pong import LARGEST_BYTES, MOST_BYTES, answer, listening, probe, sizes
 from ddlbench.protocol.measure import StopRule
@@ -133,7 +133,8 @@ def _probe_link(arguments: argparse.Namespace) -> int:
         raise ConfigError(message)
     named = plan.links[arguments.name]
     link = Link(named.bandwidth_mbit, named.latency_ms, named.loss_percent)
-    must_be_writable(arguments.output)
+    if arguments.output:
+        must_be_writable(arguments.output, files_of(arguments.output))
     with alone_on_this_machine(plan.settings.other_measurements):
         found = probe_link(
             link,
@@ -168,7 +169,8 @@ def _probe_address(arguments: argparse.Namespace) -> int:
     from ddlbench.measurements.statistics import needs_repetition
     from ddlbench.probes.compiled_ping_pong import compiled
 
-    must_be_writable(arguments.output)
+    if arguments.output:
+        must_be_writable(arguments.output, files_of(arguments.output))
     if arguments.transport != "tcp":
         return _probe_device(arguments)
     times_s, vanished = probe(

@@ -3,10 +3,8 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
-from ddlbench.errors import ConfigError
 from ddlbench.files import write_atomically
 from ddlbench.probes.ping_pong import LARGEST_BYTES
 
@@ -55,7 +53,7 @@ def report(
         for row in found[-1:]:
             print(f"{tool}: {row['throughput_mbit']:.4g} Mbit/s in a stream of {row['size_bytes']} B")
     if output is not None:
-        csv, np_out = _files(output)
+        csv, np_out = files_of(output)
         write_atomically(
             csv, as_csv(row for found in (*of_tool.values(), *streams.values()) for row in found)
         )
@@ -65,28 +63,13 @@ def report(
     return 1 if vanished else 0
 
 
-def must_be_writable(output: Path | None) -> None:
-    """Check, before anything is measured, that the files of `--output` can be written.
+def files_of(output: Path) -> tuple[Path, Path]:
+    """Name the files of `--output`.
 
     Args:
-        output: the path of these files without their suffixes; None: none are wanted.
+        output: their path without its ending.
 
-    Raises:
-        ConfigError: they cannot; with the reason.
+    Returns:
+        The CSV, and the file in NetPIPE's format.
     """
-    if output is None:
-        return
-    try:
-        with TemporaryFile(dir=output.parent):
-            pass
-    except OSError as error:
-        raise ConfigError(
-            f"--output {output}: cannot write into {output.parent}/ ({error.strerror})"
-        ) from None
-    for file in _files(output):
-        if not output.name or file.is_dir():
-            raise ConfigError(f"--output {output}: {file} is not the name of a file")
-
-
-def _files(output: Path) -> tuple[Path, Path]:
     return Path(f"{output}.csv"), Path(f"{output}.np.out")

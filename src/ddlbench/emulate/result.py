@@ -5,10 +5,8 @@ import os
 import shutil
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryFile
 
 from ddlbench.emulate.emulation import Emulated, Emulation
-from ddlbench.errors import ConfigError
 from ddlbench.files import write_atomically
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.protocol.codec import written
@@ -28,25 +26,16 @@ def series_file(output: Path) -> Path:
     return Path(f"{output}.csv")
 
 
-def check_writable(output: Path) -> None:
-    """Check, before anything starts, that the files can be written.
+def result_file(output: Path) -> Path:
+    """Name the file of what was asked and found.
 
     Args:
         output: NAME.
 
-    Raises:
-        ConfigError: they cannot; with the reason.
+    Returns:
+        NAME.json.
     """
-    try:
-        with TemporaryFile(dir=output.parent):
-            pass
-    except OSError as error:
-        raise ConfigError(
-            f"--output {output}: cannot write into {output.parent}/ ({error.strerror})"
-        ) from None
-    for file in (_result(output), series_file(output)):
-        if not output.name or file.is_dir():
-            raise ConfigError(f"--output {output}: {file} is not the name of a file")
+    return Path(f"{output}.json")
 
 
 def write(output: Path, emulation: Emulation, found: Emulated, started: datetime) -> None:
@@ -58,7 +47,7 @@ def write(output: Path, emulation: Emulation, found: Emulated, started: datetime
         found: what came of it.
         started: when it began.
     """
-    asked, result = json.loads(written(emulation)), _result(output)
+    asked, result = json.loads(written(emulation)), result_file(output)
     content = {"asked": asked, "found": json.loads(written(found)), "exit_code": found.exit_code}
     write_atomically(result, json.dumps(content, indent=1) + "\n")
     write_sidecar(
@@ -69,10 +58,6 @@ def write(output: Path, emulation: Emulation, found: Emulated, started: datetime
         outputs=[series_file(output)],
         started=started,
     )
-
-
-def _result(output: Path) -> Path:
-    return Path(f"{output}.json")
 
 
 def _files(emulation: Emulation) -> list[Path]:
