@@ -179,6 +179,12 @@ def test_it_answers_in_json_and_its_exit_status_is_that_of_the_figures_asked_for
     }
 
 
+@pytest.mark.parametrize("patience", ["inf", "nan", "-1", "0"])
+def test_a_patience_that_nobody_can_have_is_refused(patience, capsys):
+    assert main(["doctor", "--patience", patience]) == 2
+    assert f"{patience} is not a time in seconds" in capsys.readouterr().err
+
+
 def test_between_machines_figures_are_judged_by_the_scheduler(monkeypatch, capsys):
     monkeypatch.chdir(REPOSITORY)
     told = ["doctor", "--patience", "60", "--json", "--configfile", "config/examples/cluster.yaml"]

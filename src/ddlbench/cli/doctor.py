@@ -6,6 +6,8 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+from ddlbench.cli.arguments import number
+
 _PATIENCE_S = 10.0  # everything answers within two seconds, unless the machine is busy
 _SHARE_OF_A_PROGRAM = 0.9  # of the patience; a program must end before the command's own time limit
 
@@ -36,7 +38,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--patience",
         metavar="SECONDS",
-        type=float,
+        type=number(0.1, 3600, "a time in seconds"),
         default=_PATIENCE_S,
         help="how long to wait for answers; default: %(default)s",
     )
