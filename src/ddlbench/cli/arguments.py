@@ -11,6 +11,7 @@ from tempfile import TemporaryFile
 from ddlbench.errors import ConfigError
 
 DEFAULT_CONFIG = Path("config/config.yaml")
+LARGEST_DILATION = 10_000
 NOT_FIT = " not fit: "  # in lines of `ddlbench check` about memory, which `summary` repeats
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddlbench.cli.arguments import must_be_writable, number, whole_number
+from ddlbench.cli.arguments import LARGEST_DILATION, must_be_writable, number, whole_number
 from ddlbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MOST_HOSTS = 64
 MOST_CORES = 1024
-LARGEST_DILATION = 10_000
 MB = 10**6
 SAFE_PATH = "PYTHONSAFEPATH"  # so that a user's `select.py` is not imported in place of Python's
 

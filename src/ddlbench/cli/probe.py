@@ -11,7 +11,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from ddlbench.cli.arguments import DEFAULT_CONFIG, host_name, must_be_writable, number, whole_number
+from ddlbench.cli.arguments import (
+    DEFAULT_CONFIG,
+    LARGEST_DILATION,
+    host_name,
+    must_be_writable,
+    number,
+    whole_number,
+)
 from ddlbench.cli.probe_report import files_of, report
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.probes.ping_pong import LARGEST_BYTES, MOST_BYTES, answer, listening, probe, sizes
@@ -20,7 +27,6 @@ from ddlbench.protocol.measure import StopRule
 PORT = 5002  # NetPIPE's own
 # Few repetitions are enough: each value is already the mean over some milliseconds.
 RULE = StopRule(min_repetitions=5, max_repetitions=12, interval_percent=5)
-LARGEST_DILATION = 10_000
 LONGEST_TIMEOUT_S = 86_400
 
 
