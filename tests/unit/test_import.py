@@ -15,6 +15,8 @@ from ddlbench.prediction.foreign import files
 from ddlbench.prediction.foreign.files import read_foreign
 from ddlbench.prediction.foreign.imported import is_imported, read_imported
 from ddlbench.prediction.foreign.table import import_table
+from ddlbench.prediction.question import Unanswerable
+from ddlbench.recommender.uploads import Upload, take_over
 
 # The rows that anwar2021 prints (table 4).
 PRINTED = """Workers,Batch Size,Latency,Time Per Epoch
@@ -219,6 +221,14 @@ def test_columns_are_mapped_by_options_and_a_header_can_be_given(tmp_path, capsy
     )
     assert main([*arguments, "--column", "wokers=n"]) == 2
     assert "did you mean 'workers'" in capsys.readouterr().err
+
+
+def test_a_column_of_ours_that_there_is_not_is_named_to_the_server_too(tmp_path):
+    (tmp_path / "sent").write_text("n,batch,step_time\n1,8,2\n")
+    upload = Upload("theirs", ["wokers=n"], None, None, False)
+    with pytest.raises(Unanswerable, match="did you mean 'workers'") as refused:
+        take_over(upload, tmp_path / "sent", tmp_path)
+    assert refused.value.key == "column"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ddlbench.cli.arguments import counted, existing_file, must_be_writable, number
 
 if TYPE_CHECKING:
-    from ddlbench.prediction.foreign.table import Column
+    from ddlbench.prediction.foreign.columns import Column
 
 FOLDER = Path("imported")
 MOST_MISTAKES = 20  # that are shown
@@ -30,7 +30,6 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         metavar="OURS=NAME",
         action="append",
         default=[],
-        type=_column,
         help="which column of the table is workers, batch_size, latency, bandwidth, loss, step_time, epoch_time, "
         "accuracy, model, framework or strategy, where its name does not tell; a name may end in a unit (delay_s)",
     )
@@ -46,21 +45,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.set_defaults(command=_import)
 
 
-def _column(text: str) -> tuple[str, str]:
-    from ddlbench.errors import nearest
-    from ddlbench.prediction.foreign.table import ALIASES
-
-    ours, equals, name = text.partition("=")
-    if not equals or ours not in ALIASES:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not COLUMN=NAME with one of {', '.join(ALIASES)}{nearest(ours, ALIASES)}"
-        )
-    return ours, name
-
-
 def _import(arguments: argparse.Namespace) -> int:
     """Return 0 if at least one row is good; what is wrong in others goes to standard error."""
     from ddlbench.errors import ConfigError
+    from ddlbench.prediction.foreign.columns import given_column
     from ddlbench.prediction.foreign.files import read_foreign
     from ddlbench.prediction.foreign.imported import write_imported
     from ddlbench.prediction.foreign.table import import_table
@@ -74,9 +62,10 @@ def _import(arguments: argparse.Namespace) -> int:
             f"  Choose another one, as  --output {FOLDER}/theirs.csv"
         )
     must_be_writable(output, [output], makes_folder=True)
+    given = dict(map(given_column, arguments.column))
     header = arguments.header.split(",") if arguments.header else None
     table = read_foreign(path, header)
-    found = import_table(table, path, given=dict(arguments.column), images=arguments.images)
+    found = import_table(table, path, given=given, images=arguments.images)
     write_imported(output, found.measured, found.per)
     for line, mistake in found.mistakes[:MOST_MISTAKES]:
         print(f"{path}: {found.counted} {line} is left out: {mistake}", file=sys.stderr)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import create_once
+from ddlbench.prediction.foreign.columns import given_column
 from ddlbench.prediction.foreign.files import read_foreign
 from ddlbench.prediction.foreign.imported import as_csv
-from ddlbench.prediction.foreign.table import ALIASES, Imported, import_table
+from ddlbench.prediction.foreign.table import Imported, import_table
 from ddlbench.prediction.question import Unanswerable
 from ddlbench.recommender.sources import HERE
 
@@ -83,7 +84,9 @@ def take_over(upload: Upload, file: Path, folder: Path) -> Imported:
     shown = Path(upload.name)
     try:
         table = read_foreign(file, upload.header.split(",") if upload.header else None)
-        found = import_table(table, shown, given=dict(map(_column, upload.columns)), images=upload.images)
+        found = import_table(
+            table, shown, given=dict(map(given_column, upload.columns)), images=upload.images
+        )
     except Unanswerable:
         raise
     except DdlbenchError as error:
@@ -93,10 +96,3 @@ def take_over(upload: Upload, file: Path, folder: Path) -> Imported:
     if not create_once(output, as_csv(found.measured, found.per)):
         raise TakenName(f"there is a table {upload.name!r} already: choose another name")
     return found
-
-
-def _column(text: str) -> tuple[str, str]:
-    ours, equals, name = text.partition("=")
-    if not equals or ours not in ALIASES:
-        raise Unanswerable("column", f"{text[:80]!r} is not COLUMN=NAME with one of {', '.join(ALIASES)}")
-    return ours, name
