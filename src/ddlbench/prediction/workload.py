@@ -1,19 +1,10 @@
 """How much a model computes and sends, counted from its layers."""
 
-import math
 from dataclasses import dataclass
 from functools import cache
 
 from ddlbench.workers.common.architectures import ARCHITECTURES, layers
-from ddlbench.workers.common.layers import (
-    AdaptiveAveragePool,
-    BatchNorm,
-    Conv,
-    Dense,
-    Layers,
-    MaxPool,
-    Residual,
-)
+from ddlbench.workers.common.layers import BatchNorm, Conv, Dense, Layers, Residual, Shape, output_shape
 
 BYTES_PER_PARAMETER = 4
 
@@ -52,40 +43,27 @@ def workload(model: str, image_shape: str) -> Workload:
         return UNKNOWN
     if not described:
         return UNKNOWN
-    multiplications, parameters, _ = _count(described, height, width)
+    multiplications, parameters = _count(described, (height, width, channels))
     return Workload(multiplications / 1e9, parameters * BYTES_PER_PARAMETER)
 
 
-def _count(parts: Layers, height: int, width: int) -> tuple[float, float, tuple[int, int]]:
-    """Multiplications of one image, parameters, and the size of what comes out."""
+def _count(parts: Layers, shape: Shape) -> tuple[float, float]:
+    """Multiplications of one image, and parameters."""
     multiplications = parameters = 0.0
     for part in parts:
+        entered, shape = shape, output_shape(part, shape)
         if isinstance(part, Conv):
-            height, width = (
-                _shrunk(size, part.kernel, part.stride, part.padding) for size in (height, width)
-            )
             weights = part.inputs * part.outputs * part.kernel**2
-            multiplications += weights * height * width
+            multiplications += weights * shape[0] * shape[1]
             parameters += weights + (part.outputs if part.bias else 0)
         elif isinstance(part, Dense):
             multiplications += part.inputs * part.outputs
             parameters += (part.inputs + 1) * part.outputs
         elif isinstance(part, BatchNorm):
-            multiplications += part.channels * height * width
+            multiplications += part.channels * shape[0] * shape[1]
             parameters += 2 * part.channels
-        elif isinstance(part, MaxPool):
-            height, width = (
-                _shrunk(size, part.kernel, part.stride, part.padding) for size in (height, width)
-            )
-        elif isinstance(part, AdaptiveAveragePool):
-            height = width = part.size
         elif isinstance(part, Residual):
-            body, shortcut = _count(part.body, height, width), _count(part.shortcut, height, width)
+            body, shortcut = _count(part.body, entered), _count(part.shortcut, entered)
             multiplications += body[0] + shortcut[0]
             parameters += body[1] + shortcut[1]
-            height, width = body[2]
-    return multiplications, parameters, (height, width)
-
-
-def _shrunk(size: int, kernel: int, stride: int, padding: int) -> int:
-    return math.floor((size + 2 * padding - kernel) / stride) + 1
+    return multiplications, parameters
