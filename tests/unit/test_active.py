@@ -1,6 +1,7 @@
 """Which option is measured next, and when measuring stops."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from prediction_samples import cell, grid, measure, true_ms
@@ -73,6 +74,13 @@ def test_options_of_the_default_question_differ_only_in_what_is_decided(plan):
     assert {point.latency_ms for point in options if point.hosts > 1} == {40.0}
     assert {point.framework for point in options} == {"torch", "tensorflow"}
     assert all(point in plan.run(run).points for point, run in options.items())
+
+
+def test_several_workers_a_host_are_no_option_as_nothing_would_be_learned_from_them(plan):
+    (point, *_) = (each for each in options_of(plan, ASKED) if each.workers > 1)
+    run = SimpleNamespace(id="both", points=[replace(point, workers_per_host=2), point])
+    made_up = SimpleNamespace(runs=[run], status=plan.status)
+    assert list(options_of(made_up, ASKED)) == [point]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def options_of(plan: Plan, asked: Recommend | None) -> dict[Point, str]:
     runs: dict[Point, str] = {}
     for run in plan.runs:
         for point in run.points:
-            if point.sites is None and point.replay is None and _fits(point, asked.question):
+            if _is_told_by_a_cell(point) and _fits(point, asked.question):
                 runs.setdefault(point, run.id)
     usable = sorted(
         (point for point in runs if plan.status(point).name == "measurable"), key=lambda point: point.epochs
@@ -82,6 +82,11 @@ def cell_of(point: Point) -> Cell:
         host_count=point.host_count,
         memory_gb=float(point.memory_gb),
     )
+
+
+def _is_told_by_a_cell(point: Point) -> bool:
+    """Whether what is measured of it is learned from: `prediction.measured` leaves out others."""
+    return point.sites is None and point.replay is None and point.workers_per_host == 1
 
 
 def _fits(point: Point, question: Mapping[str, object]) -> bool:
