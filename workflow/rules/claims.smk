@@ -1,16 +1,8 @@
 # Which of the papers' claims hold, by the tables of the default figures, and of others that have been made; nothing else is
 # measured for it.
-CLAIMED = sorted(
-    table
-    for name, figure in PLAN.figures.items()
-    for table in [f"{RESULTS}/tables/{name}.csv"]
-    if tables_of(figure) == [table] and (name in PLAN.default_figures or Path(table).exists())
-)
-
-
 rule all_claims:
     input:
-        tables=CLAIMED,
+        tables=tables_of_points(PLAN.default_figures),
         claims=sorted(str(file) for file in Path("config/claims").glob("*.yaml")),
         again=again_if_damaged(f"{RESULTS}/claims.csv"),
     output:

@@ -110,6 +110,16 @@ def tables_of(figure):
     return [f"{RESULTS}/{table}" for table in figure.tables]
 
 
+def tables_of_points(figures=()):
+    """The tables of points, a figure's each: of these figures, and of all others that have been made."""
+    own = {name: f"{RESULTS}/tables/{name}.csv" for name in PLAN.figures}
+    return sorted(
+        table
+        for name, table in own.items()
+        if tables_of(PLAN.figures[name]) == [table] and (name in figures or Path(table).exists())
+    )
+
+
 @cache
 def order_of_measuring():
     """The priority of each run, by its id."""

@@ -1,16 +1,8 @@
 # Which points to measure for a decision: those that are expected to help it most, one after another, in one job. It takes
 # all cores, as measuring does. Tables that are there already count; the store is the same.
-KNOWN = sorted(
-    table
-    for name, figure in PLAN.figures.items()
-    for table in [f"{RESULTS}/tables/{name}.csv"]
-    if tables_of(figure) == [table] and Path(table).exists()
-)
-
-
 rule recommend_measure:
     input:
-        tables=KNOWN,
+        tables=tables_of_points(),
         environment=lambda wildcards: described_by(options()),
         datasets=lambda wildcards: sorted(
             {f"{RESULTS}/datasets/{point.dataset_key}.npz" for point in options()}
