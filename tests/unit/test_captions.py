@@ -198,6 +198,12 @@ def test_what_does_not_fit_on_a_gpu_is_not_said_to_exceed_its_hosts_memory():
     assert why_missing(row | {"devices": "gpu"}) == "does not fit into memory"
 
 
+def test_what_does_not_fit_on_this_machine_is_not_said_to_exceed_the_studys_memory():
+    row = {"status": "does_not_fit", "memory_gb": 8.0, "host_memory_gb": 1.4, "devices": "cpu"}
+    assert why_missing(row) == "does not fit in 1.4 GB, this machine's share"
+    assert why_missing(row | {"host_memory_gb": 8.0}) == "does not fit in 8 GB"
+
+
 def test_one_of_something_is_not_said_in_the_plural():
     table = made_up_table({"batch_size": [192, 1280], "workers": [1, 2]}).assign(repetitions=1, steps=1)
     assert "over 1 repetition in 1 launch (1 step a point)" in caption(

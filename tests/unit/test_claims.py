@@ -161,6 +161,21 @@ def test_that_a_setting_fails_is_judged_by_whether_it_fits(tmp_path, status, ver
     assert judge(claim(tmp_path, text), table(10, status=status, reason="too large")).verdict == verdict
 
 
+SHORT = {"memory_gb": 8.0, "host_memory_gb": 1.4, "reason": "does not fit into 1.4 GB (this machine's share)"}
+
+
+def test_that_this_machine_has_less_memory_than_the_studys_hosts_judges_nothing(tmp_path):
+    text = LEAST.replace("least", "fails").replace("[{rate: 3}, {rate: 1}, {rate: 2}]", "[{rate: 1}]")
+    short = judge(claim(tmp_path, text), table(10, status="does_not_fit", **SHORT))
+    assert short.verdict == "not reached"
+    assert short.reason == "p1: does not fit into 1.4 GB (this machine's share)"
+    whole = table(10, status="does_not_fit", **SHORT | {"memory_gb": 15.75, "host_memory_gb": 15.8})
+    assert judge(claim(tmp_path, text), whole).verdict == "replicated"
+    tables = table(10, 12, 4, **SHORT)
+    tables["a_fig1"].loc[0, "status"] = "does_not_fit"
+    assert judge(claim(tmp_path, LEAST), tables).verdict == "not reached"
+
+
 def test_an_undecided_claim_names_the_points_to_measure(tmp_path):
     assert "p2, p1" in judge(claim(tmp_path), table(10, 5, half=0.2)).reason
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ddlbench.claims.claim import REPLAYED, Claim, Setting
 from ddlbench.figures.rows import matching
-from ddlbench.measurements.host_columns import thread_error
+from ddlbench.measurements.host_columns import is_short_of_memory, thread_error
 from ddlbench.measurements.metrics import METRICS, OfStepTime, bounds_of
 
 REPLICATED, CONTRADICTED, UNDECIDED, NOT_REACHED = "replicated", "contradicted", "undecided", "not reached"
@@ -83,7 +83,7 @@ def _judged(claim: Claim, table: pd.DataFrame) -> Judgement:
         if claim.test == "fails":
             return _failure(rows[0])
         if claim.test == "least":  # what does not fit is not faster
-            rows = [rows[0], *(row for row in rows[1:] if row["status"] != DOES_NOT_FIT)]
+            rows = [rows[0], *(row for row in rows[1:] if not _is_too_large(row))]
         for row in rows:
             _check_measured(row, claim.quantity)
     except _NotReached as error:
@@ -135,11 +135,16 @@ def _points(quantity: str, rows: Sequence[Mapping[str, Any]]) -> list[_Measured]
 
 def _failure(row: Mapping[str, Any]) -> Judgement:
     """Judge whether a setting does not fit into memory."""
-    if row["status"] == DOES_NOT_FIT:
+    if _is_too_large(row):
         return Judgement(REPLICATED, str(row["reason"]), setup=_setup([row]))
     if row["status"] != "measured":
-        raise _NotReached(f"{row['point_id']}: {str(row['status']).replace('_', ' ')}")
+        raise _NotReached(_why_not_measured(row))
     return Judgement(CONTRADICTED, f"{row['point_id']} was measured", setup=_setup([row]))
+
+
+def _is_too_large(row: Mapping[str, Any]) -> bool:
+    """Whether a setting does not fit into the memory of the study's hosts; smaller ones here say nothing of that."""
+    return row["status"] == DOES_NOT_FIT and not is_short_of_memory(row)
 
 
 def _setup(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -152,7 +157,12 @@ def _setup(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _check_measured(row: Mapping[str, Any], quantity: str) -> None:
     if row["status"] != "measured" or pd.isna(row[quantity]):
-        raise _NotReached(f"{row['point_id']}: {str(row['status']).replace('_', ' ')}")
+        raise _NotReached(_why_not_measured(row))
+
+
+def _why_not_measured(row: Mapping[str, Any]) -> str:
+    status = str(row["status"]).replace("_", " ")
+    return f"{row['point_id']}: {row['reason'] if is_short_of_memory(row) else status}"
 
 
 def _row(claim: Claim, setting: Setting, table: pd.DataFrame) -> dict[str, Any]:

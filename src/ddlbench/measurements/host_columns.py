@@ -44,6 +44,23 @@ def thread_error(row: Mapping[Any, Any]) -> float:
     return max(speedup / low, high / speedup) if speedup > 0 and low > 0 and not math.isnan(high) else 1.0
 
 
+def is_short_of_memory(row: Mapping[Any, Any]) -> bool:
+    """Say whether the hosts of a point had less memory than the study's; what did not fit there may fit into those.
+
+    Args:
+        row: of a table.
+
+    Returns:
+        True if this machine could not give a host as much; False where nothing is known.
+    """
+    had_gb, studied_gb = row.get("host_memory_gb"), row.get("memory_gb")
+    return had_gb is not None and studied_gb is not None and had_gb < _three_digits(studied_gb)
+
+
+def _three_digits(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
 def _shares(records: Sequence[Record]) -> Row:
     """How long threads waited without a cause of their host, whether shares were held, and what hosts got."""
     hold = [each["shares_hold"] for each in records if each.get("shares_hold") is not None]
@@ -97,4 +114,4 @@ def _farthest(percent: Iterable[float | None]) -> float | None:
 def _host_memory_gb(records: Sequence[Record]) -> float | None:
     """The memory that each host really had, in GiB; older records do not have it."""
     size = records[0].get("host_memory_bytes") if records else None
-    return None if size is None else float(f"{size / 2**30:.3g}")
+    return None if size is None else _three_digits(size / 2**30)

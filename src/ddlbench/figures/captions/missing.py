@@ -6,13 +6,14 @@ from typing import Any
 import pandas as pd
 
 from ddlbench.figures.words import counted, escaped
+from ddlbench.measurements.host_columns import is_short_of_memory
 
 
 def why_missing(row: Mapping[Any, Any], length: int = 64) -> str:
     """Give the reason why a point was not measured. Points with the same cause get the same words.
 
     Args:
-        row: of the point; status, reason, memory_gb and devices are read.
+        row: of the point; status, reason, memory_gb, host_memory_gb and devices are read.
         length: of the text at most, in characters.
 
     Returns:
@@ -20,11 +21,11 @@ def why_missing(row: Mapping[Any, Any], length: int = 64) -> str:
     """
     if row["status"] == "does_not_fit":
         memory = row.get("memory_gb")
-        return (
-            "does not fit into memory"
-            if memory is None or pd.isna(memory) or row.get("devices") == "gpu"
-            else f"does not fit in {memory:g} GB"
-        )
+        if memory is None or pd.isna(memory) or row.get("devices") == "gpu":
+            return "does not fit into memory"
+        if is_short_of_memory(row):
+            return f"does not fit in {row['host_memory_gb']:g} GB, this machine's share"
+        return f"does not fit in {memory:g} GB"
     reason = row.get("reason")
     if not isinstance(reason, str) or not reason:
         return "not measured"
