@@ -213,6 +213,16 @@ def test_points_of_hosts_that_a_cell_cannot_describe_are_not_learned_from(tmp_pa
     assert len(from_tables([tmp_path / "fig.csv"])) == 1
 
 
+def test_what_did_not_fit_had_as_much_memory_as_its_host_really_had(tmp_path):
+    had = (("a", ""), ("b", 1.4), ("c", 8.0))
+    rows = [f"{name},,does_not_fit,{NAMES},128,2,4,2,400,10,0,,,,8,{gb}" for name, gb in had]
+    rows += [f"d,,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27,8,1.4"]
+    (tmp_path / "fig.csv").write_text("\n".join([f"{HEADER},memory_gb,host_memory_gb", *rows]) + "\n")
+    known = from_files([tmp_path / "fig.csv"])
+    assert [each.memory_gb for each in known.unfit] == [8.0, 1.4, 8.0]
+    assert [each.cell.memory_gb for each in known.measured] == [8.0]
+
+
 def test_a_table_without_step_times_is_named(tmp_path):
     (tmp_path / "fig.csv").write_text("workers\n1\n")
     with pytest.raises(DdlbenchError, match=r"fig\.csv.*lacks.*step_time_ms"):

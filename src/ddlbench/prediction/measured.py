@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.measurements.host_columns import thread_error
+from ddlbench.measurements.host_columns import is_short_of_memory, thread_error
 from ddlbench.prediction.cell import Cell, Measured
 from ddlbench.prediction.foreign.imported import is_imported, read_imported
 
@@ -26,7 +26,7 @@ class Knowledge:
 
     Attributes:
         measured: cells with their times.
-        unfit: cells that did not fit into a host's memory.
+        unfit: cells that did not fit into a host's memory, with as much as it really had.
         per: what the times are of, `step` or `epoch`.
     """
 
@@ -86,11 +86,13 @@ def from_tables(paths: Iterable[Path]) -> list[Measured]:
 
 
 def _unfit(paths: Iterable[Path]) -> list[Cell]:
+    """Cells that did not fit, with what a host had: less than in the study says nothing of a machine with that much."""
     found: list[Cell] = []
     for path, number, row in _rows(paths):
         if row["status"] == "does_not_fit":
+            had = {"memory_gb": row["host_memory_gb"]} if is_short_of_memory(row) else {}
             with _named(path, number):
-                found.append(_cell(row))
+                found.append(_cell(row | had))
     return found
 
 

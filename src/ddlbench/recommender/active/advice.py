@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ddlbench.prediction.answer import Answer
@@ -44,12 +45,18 @@ def advise(
         cells: the options.
         goal: what is wanted.
         sureness: the probability of being the best at which a choice is certain enough, between 0 and 1.
-        unfit: cells that did not fit into a host's memory.
+        unfit: cells that did not fit into a host's memory. If it had less than an option's host, that one may still be
+            chosen; it is not measured again.
 
     Returns:
         What to measure, or why to stop.
     """
-    untried = [cell for cell in cells if cell not in unfit and not was_measured(measured, cell)]
+    too_large = {replace(cell, memory_gb=None) for cell in unfit}
+    untried = [
+        cell
+        for cell in cells
+        if replace(cell, memory_gb=None) not in too_large and not was_measured(measured, cell)
+    ]
     if len(measured) < FEWEST:
         if not untried:
             return Advice(None, "nothing is left to measure, and too little was measured to choose")
