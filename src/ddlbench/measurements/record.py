@@ -12,9 +12,7 @@ from ddlbench.files import read_regular, sha256_json
 from ddlbench.measurements.statistics import Total
 
 SCHEMA = 1
-_MOST_OF_A_TIMEOUT = (
-    0.5  # by so much longer than the fastest, a step has waited: computing overlaps with the rest
-)
+_CLEARLY_MORE = 1.1  # free memory always changes a little
 
 REQUIRED: dict[str, type | tuple[type, ...]] = {
     "schema": int,
@@ -184,6 +182,20 @@ def is_of_a_fixed_number(point: Mapping[str, Any]) -> bool:
         True for a training to an accuracy, and for a replay by waiting.
     """
     return bool(point.get("epochs")) or (point.get("replay") or {}).get("kind") == "gpu"
+
+
+def is_too_large(record: Mapping[str, Any], has_bytes: int) -> bool:
+    """Tell whether a point did not fit into memory, and its hosts have no more of it now.
+
+    Args:
+        record: of any status. Older ones do not say what their hosts had; then nothing is more.
+        has_bytes: the memory of each host now, of which this machine may give less than the study asks for.
+
+    Returns:
+        True if it need not be tried again.
+    """
+    had_bytes: float = record.get("host_memory_bytes", math.inf)
+    return record["status"] == "does_not_fit" and has_bytes <= _CLEARLY_MORE * had_bytes
 
 
 def is_synchronous(record: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_json
 from ddlbench.measurements import facts, provenance
 from ddlbench.measurements.fingerprint import fingerprint
-from ddlbench.measurements.record import Record
+from ddlbench.measurements.record import Record, is_too_large
 from ddlbench.measurements.store import Store
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Point, Run, Status, words
@@ -129,16 +129,19 @@ class Inventory:
 
         Returns:
             True if the point can be measured, fits into memory and the stop rule asks for another repetition. One that
-            has the fewest, some of them from this invocation, has had its share of time.
+            has the fewest, some of them from this invocation, has had its share of time. One that did not fit is tried
+            again when its hosts have more memory, as this machine may have had less than the study's.
         """
         if self.status(point).name != "measurable":
             return False
-        records = [record for _, record in self.store.measurements(self.fingerprint(point, run))]
-        if any(record["status"] == "does_not_fit" for record in records):
+        records = self._records(self.fingerprint(point, run))
+        has_bytes = self.placement(run).hosts[0].memory_bytes
+        if any(is_too_large(record, has_bytes) for record in records):
             return False
-        if not needs_repetition(point, times_of(records), self.measure):
+        times = times_of(records)
+        if not needs_repetition(point, times, self.measure):
             return False
-        lacks_repetitions = len(records) < fewest(point, self.measure)
+        lacks_repetitions = len(times) < fewest(point, self.measure)
         return lacks_repetitions or not any(_started(record) >= self.began for record in records)
 
     def start_afresh(self, run: Run, when: datetime) -> None:
@@ -160,7 +163,7 @@ class Inventory:
             run: the run that it belongs to.
 
         Returns:
-            The entry. Its status is that of the last measurement, and it lists the measurements with that status.
+            The entry. It lists the repetitions that were measured, or else the last try at what did not fit.
 
         Raises:
             DdlbenchError: the point can be measured, and the store has no measurement of it.
@@ -172,8 +175,9 @@ class Inventory:
         found = self.store.measurements(key)
         if not found:
             raise DdlbenchError(f"{words(point)}: nothing was measured")
-        last = found[-1][1]
-        paths = [str(path) for path, record in found if record["status"] == last["status"]]
+        listed = [each for each in found if each[1]["status"] == "measured"] or found[-1:]
+        last = listed[-1][1]
+        paths = [str(path) for path, _ in listed]
         return ManifestEntry(point.id, point.as_dict(), key, last["status"], last["reason"], paths)
 
     def differing_hosts(self, point: Point, run: Run) -> dict[str, list[str]]:
@@ -188,7 +192,7 @@ class Inventory:
         """
         if self.status(point).name != "measurable":
             return {}
-        records = (record for _, record in self.store.measurements(self.fingerprint(point, run)))
+        records = self._records(self.fingerprint(point, run))
         names = facts.OF_COMPUTE + (facts.OF_NETWORK if point.fabric in BETWEEN_MACHINES else ())
         return facts.differing((record["provenance"]["hosts"] for record in records), names)
 
@@ -232,7 +236,7 @@ class Inventory:
         Returns:
             How many are missing to the least number of the stop rule; 0 or negative if none is.
         """
-        return fewest(point, self.measure) - len(self.store.measurements(key))
+        return fewest(point, self.measure) - len(times_of(self._records(key)))
 
     def has_measured(self, keys: Iterable[str], since: datetime) -> bool:
         """Say whether the store has a measurement since a moment.
@@ -244,7 +248,7 @@ class Inventory:
         Returns:
             True if a repetition of any of these began at that moment or later.
         """
-        return any(_started(record) >= since for key in keys for _, record in self.store.measurements(key))
+        return any(_started(record) >= since for key in keys for record in self._records(key))
 
     def to_measure(self, key: str, point: Point, number: int) -> PointToMeasure:
         """Describe a point for a session, with the repetitions that the store has of it now.
@@ -257,16 +261,19 @@ class Inventory:
         Returns:
             The point, and of its repetitions: times, numbers, and how many steps each has.
         """
-        records = [record for _, record in self.store.measurements(key)]
+        records = self._records(key)
         return PointToMeasure(
             point.as_dict(),
             key,
             words(point),
             number,
             times_of(records),
-            [record["repetition"] for record in records],
+            [record["repetition"] for record in records if record["status"] == "measured"],
             next((record["planned_steps"] for record in records if record.get("planned_steps")), None),
         )
+
+    def _records(self, key: str) -> list[Record]:
+        return [record for _, record in self.store.measurements(key)]
 
 
 def _started(record: Record) -> datetime:
