@@ -161,6 +161,13 @@ def test_that_a_setting_fails_is_judged_by_whether_it_fits(tmp_path, status, ver
     assert judge(claim(tmp_path, text), table(10, status=status, reason="too large")).verdict == verdict
 
 
+def test_what_alone_fits_into_memory_is_the_least(tmp_path):
+    tables = table(10, 12, 4, repetitions=1, bounds=None)
+    tables["a_fig1"].loc[[0, 1], "status"] = "does_not_fit"
+    found = judge(claim(tmp_path, LEAST), tables)
+    assert (found.verdict, found.reason) == ("replicated", "only p3 fits into memory")
+
+
 SHORT = {"memory_gb": 8.0, "host_memory_gb": 1.4, "reason": "does not fit into 1.4 GB (this machine's share)"}
 
 

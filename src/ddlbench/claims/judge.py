@@ -94,6 +94,8 @@ def _judged(claim: Claim, table: pd.DataFrame) -> Judgement:
 def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
     """Judge by rows that were measured."""
     names = [row["point_id"] for row in rows]
+    if claim.test == "least" and len(rows) == 1:
+        return Judgement(REPLICATED, f"only {names[0]} fits into memory")
     points = _points(claim.quantity, rows)
     if few := [
         row["point_id"]
