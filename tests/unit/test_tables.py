@@ -54,6 +54,13 @@ def test_a_row_says_how_many_workers_were_on_a_gpu_and_nothing_of_gpus_where_the
         assert row["workers_per_gpu"] == count
 
 
+@pytest.mark.parametrize(("of_point", "memory_gb"), [({}, 61), ({"workers_per_host": 8}, 488)])
+def test_a_row_says_what_memory_a_host_had_for_all_its_workers(tmp_path, of_point, memory_gb):
+    record = a_record(1, a_point(**of_point), host_memory_bytes=61 * 2**30)
+    (row,) = aggregate([manifest_of(tmp_path, record)]).to_dict("records")
+    assert row["host_memory_gb"] == memory_gb
+
+
 def test_a_row_says_how_long_a_thread_waited_beyond_what_its_host_explains(tmp_path):
     waits = [
         {"kept": [{"got_percent": None, "unexplained_percent": wait} for wait in (0.0, longest)]}

@@ -112,6 +112,8 @@ def _farthest(percent: Iterable[float | None]) -> float | None:
 
 
 def _host_memory_gb(records: Sequence[Record]) -> float | None:
-    """The memory that each host really had, in GiB; older records do not have it."""
+    """The memory that each host really had, in GiB; older records do not have it. They have that of one worker."""
     size = records[0].get("host_memory_bytes") if records else None
-    return None if size is None else _three_digits(size / 2**30)
+    if size is None:
+        return None
+    return _three_digits(size * records[0]["point"].get("workers_per_host", 1) / 2**30)
