@@ -77,6 +77,21 @@ def test_every_figure_of_the_studies_is_drawn_with_its_rows_and_its_caption(show
     assert {shown.x, y, f"{y}_low", f"{y}_high", "repetitions", "dilation", "status", "reason"} <= set(rows)
 
 
+@pytest.mark.parametrize("device", ["V100, fp32", None])
+def test_the_speed_up_of_a_device_is_relative_to_one_of_its_own_kind(device):
+    table = made_up_table({"workers": [1, 2]}, batch_size=128)
+    table["batch_size"] *= table["workers"]
+    tables = [
+        table.assign(
+            replay=name, compute=None if name is None else "replay", images_per_second=[rate, rate * gain]
+        )
+        for name, rate, gain in (("K80, fp32", 100.0, 3.9), (device, 1000.0, 3.0))
+    ]
+    both = pd.concat([each.assign(point_id=f"{n}" + each["point_id"]) for n, each in enumerate(tables)])
+    rows = points(both, figure("made_fig1", "workers", "speedup", "replay"))
+    assert list(rows.loc[rows["workers"] == 2, "speedup"]) == pytest.approx([3.9, 3.0])
+
+
 def test_linear_scaling_is_the_throughput_of_one_gpu_times_their_number_on_any_axis():
     (shown,) = (each.values[0] for each in studies_figures() if each.id == "wang2019_fig5")
     table = table_for(shown)

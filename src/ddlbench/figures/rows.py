@@ -157,12 +157,15 @@ def _with_speedup(rows: pd.DataFrame) -> pd.DataFrame:
     """
     same = [
         column
-        for column in (*SETUP_COLUMNS, "model", "dataset", "image_shape", "batch_per_worker")
+        for column in (*SETUP_COLUMNS, "replay", "model", "dataset", "image_shape", "batch_per_worker")
         if column in rows
     ]
     rate, ends = "images_per_second", ("", "_low", "_high")
-    alone = rows[rows["workers"] == 1].drop_duplicates(same).set_index(same)[[rate + end for end in ends]]
-    one = rows[same].join(alone, on=same)
+    named = rows.assign(
+        replay=rows["replay"].where(rows["replay"].notna(), "none")
+    )  # what is empty equals nothing
+    alone = named[rows["workers"] == 1].drop_duplicates(same).set_index(same)[[rate + end for end in ends]]
+    one = named[same].join(alone, on=same)
     speedup = {
         "speedup": rows[rate] / one[rate],
         "speedup_low": rows[f"{rate}_low"] / one[f"{rate}_high"],
