@@ -4,20 +4,31 @@ import json
 import os
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
+import yaml
 from signing_keys import new_key
 
 from ddlbench.cli.main import main
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.mismatches import mismatches_of
+from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.measurements.record import seal
 from ddlbench.measurements.signature import check_signature, sign
 from ddlbench.measurements.store import Store
 from ddlbench.measurements.trace_tree import trace
 from ddlbench.measurements.whole_results import check_all
 from ddlbench.runs.mending import require_sound, set_aside_damage
-from tests.support.measurement_samples import MEASURE, a_fingerprint, a_point, a_record, a_repository
+from tests.support.measurement_samples import (
+    MEASURE,
+    STARTED,
+    a_fingerprint,
+    a_point,
+    a_record,
+    a_repository,
+)
+from tests.support.small_study import small_repository
 
 TABLE = "results/tables/zhao2016_fig5.csv"
 MANIFEST = "results/runs/zhao2016/run1.json"
@@ -165,6 +176,26 @@ def test_a_changed_record_is_set_aside_before_its_manifest_is_made_again(root):
     assert not victim.exists()
     assert (root / MANIFEST).exists()
     assert len(records(root)) == 6  # five, and the one set aside
+
+
+@pytest.mark.parametrize("name", ["claims.csv", "report.html", "report.zip", "recommendation.json"])
+def test_what_is_written_of_all_results_is_mended_like_these(root, monkeypatch, name, capsys):
+    settings, _ = small_repository(root)
+    (root / "config/config.yaml").write_text(yaml.safe_dump(settings))
+    result, started = root / "results" / name, []
+    result.write_text("sound")
+    write_sidecar(result, made_by="a rule", inputs={"table": root / TABLE}, started=STARTED)
+    result.write_text("damaged")
+
+    def start(command, **_):
+        started.extend(command)
+        result.write_text("sound")
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(subprocess, "run", start)
+    assert main(["verify", "--repair"]) == 0
+    assert f"results/{name}" in started
+    assert "makes nothing of this" not in capsys.readouterr().out
 
 
 def test_a_tree_marks_what_has_changed_and_its_command_exits_with_one(root, capsys):

@@ -96,8 +96,11 @@ def made_by_rules(plan: Plan) -> set[str]:
         plan: the configuration's.
 
     Returns:
-        Figures, tables, manifests, data sets and probes, as paths below the repository's root.
+        Figures, tables, manifests, data sets, probes, and what is written of all of them, as paths below the
+        repository's root.
     """
+    written = ("claims.csv", "report.html", "report.zip")
+    decided = ("recommendation.json",) if plan.settings.recommend else ()
     return {
         f"{plan.settings.own_results}/{name}"
         for name in (
@@ -105,5 +108,6 @@ def made_by_rules(plan: Plan) -> set[str]:
             *plan.probe_tables,
             *(f"runs/{run.study}/{run.id}.json" for run in plan.runs),
             *(f"datasets/{key}.npz" for key in plan.dataset_keys),
+            *(*written, *decided),
         )
     }
