@@ -15,10 +15,11 @@ NETWORKS = figure("wang2019_fig3_network", "network", "one_way_us", kind="runtim
 
 
 def epochs(docker: tuple, apptainer: tuple) -> pd.DataFrame:
-    """Epoch times (median, low, high) of one worker in both runtimes."""
+    """Epoch times (value, low, high) of one worker in both runtimes."""
     columns = ["epoch_time_s", "epoch_time_s_low", "epoch_time_s_high"]
+    shared = {"workers": 1, "devices": "gpu", "repetitions": 4, "bounds": "interval"}
     rows = [
-        {"workers": 1, "devices": "gpu", "runtime": runtime, **dict(zip(columns, times, strict=True))}
+        {**shared, "runtime": runtime, **dict(zip(columns, times, strict=True))}
         for runtime, times in (("docker", docker), ("apptainer", apptainer))
     ]
     return pd.DataFrame(rows)
@@ -36,6 +37,13 @@ def epochs(docker: tuple, apptainer: tuple) -> pd.DataFrame:
 )
 def test_the_verdict_follows_from_the_measured_intervals(docker, apptainer, judged):
     assert judged in verdict(epochs(docker, apptainer))
+
+
+def test_the_range_of_too_few_repetitions_judges_no_claim():
+    rows = epochs((100, 99, 101), (100, 99, 101)).assign(repetitions=2, bounds=["interval", "range"])
+    said = verdict(rows)
+    assert "+0.0 % [-2.0, +2.0], from too few repetitions for a verdict." in said
+    assert "contradicts" not in said
 
 
 def test_the_verdict_gives_the_measured_difference_with_its_interval():
@@ -97,4 +105,6 @@ def test_the_table_of_networks_has_what_was_measured_and_why_the_rest_is_missing
     table = pd.DataFrame(rows, columns=runtime_network.COLUMNS)
     said = runtime_caption(drawn_rows(runtime_table(table, NETWORKS)), NETWORKS)
     assert "there is no bridge" in said
-    assert "2 rounds" in said
+    assert "Median of 2 rounds" in said
+    assert "below it the range of too few repetitions for an interval" in said
+    assert "95 %" not in said

@@ -12,6 +12,7 @@ from ddlbench.figures.chart import category_chart, line_chart, wrapped
 from ddlbench.figures.probe import OURS, message_caption, message_chart, messages, nearest_size
 from ddlbench.figures.rows import points
 from ddlbench.figures.words import escaped
+from ddlbench.measurements.metrics import bounds_of
 from ddlbench.plan.study import Figure
 
 CLAIMED_PERCENT = 10  # the paper: Singularity trains so much faster than Docker
@@ -135,8 +136,12 @@ def _compared(same: pd.DataFrame, workers: int, on_gpus: bool) -> str:
         100 * (docker[f"epoch_time_s{of_docker}"] / apptainer[f"epoch_time_s{of_apptainer}"] - 1)
         for of_docker, of_apptainer in (("", ""), ("_low", "_high"), ("_high", "_low"))
     )
-    judged = f", which {_judged(low, high)}" if on_gpus else ""
-    return f"Measured, {workers} {noun}: {faster:+.1f} % [{low:+.1f}, {high:+.1f}]{judged}."
+    bounds = {bounds_of("epoch_time_s", each["repetitions"], each["bounds"]) for each in (docker, apptainer)}
+    judged = (
+        f"which {_judged(low, high)}" if bounds == {"interval"} else "from too few repetitions for a verdict"
+    )
+    words = f"Measured, {workers} {noun}: {faster:+.1f} % [{low:+.1f}, {high:+.1f}]"
+    return f"{words}, {judged}." if on_gpus else f"{words}."
 
 
 def _judged(low: float, high: float) -> str:
