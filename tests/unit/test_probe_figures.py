@@ -7,6 +7,7 @@ import pytest
 from made_up_tables import figure
 
 from ddlbench.figures import captioning, draw, drawing, drawn_rows
+from ddlbench.figures.probe import how_probed
 from ddlbench.figures.wang2019 import claim
 from ddlbench.plan import PointToPoint
 
@@ -85,6 +86,20 @@ def test_the_claim_is_in_the_picture_and_in_the_reports_caption(shown, tmp_path)
         assert "9.99 times" in text
         assert "Time dilation 200" in text
         assert "Emulated hosts and network" in text
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "bands"),
+    [
+        (5, "; bands: 95 % intervals."),
+        (4, "; bands: the range of too few repetitions for an interval."),
+        (1, "repetitions."),
+    ],
+)
+def test_bands_are_called_intervals_only_of_as_many_repetitions_as_these_need(shown, repetitions, bands):
+    rows = drawn_rows(drawing(shown)(made_up().assign(repetitions=repetitions), shown))
+    assert f"Lines: the median of {repetitions} " in captioning(shown)(rows, shown)
+    assert how_probed(rows)[0].endswith(bands)
 
 
 def test_that_netpipe_did_not_run_is_said(shown):

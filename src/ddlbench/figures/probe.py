@@ -9,6 +9,7 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, keep, ticks, y_axis
+from ddlbench.figures.captions.estimates import bounds_of_medians
 from ddlbench.figures.captions.hosts import machine
 from ddlbench.figures.captions.paper import beside_the_paper, of_what_is_shown
 from ddlbench.figures.chart import LABELS, wrapped
@@ -49,7 +50,7 @@ def messages(table: pd.DataFrame, figure: Figure, names: Mapping[str, str]) -> p
 
 
 def message_chart(rows: pd.DataFrame, figure: Figure, claim: str = "") -> p9.ggplot:
-    """Draw `figure.y` against the size of messages: a line for each link and tool, 95 % intervals as bands.
+    """Draw `figure.y` against the size of messages: a line for each link and tool, with bounds as bands.
 
     Dotted lines show the nominal rates of links.
 
@@ -135,9 +136,9 @@ def how_probed(rows: pd.DataFrame) -> list[str]:
         which messages the emulation does not limit, whether NetPIPE is missing.
     """
     ours = rows[rows["tool"] == OURS]
-    factors = values_of(rows, "dilation")
+    factors, bands = values_of(rows, "dilation"), bounds_of_medians(ours["repetitions"])
     words = [
-        f"Lines: the median of {span_of(ours['repetitions'])} repetitions; bands: 95 % intervals.",
+        f"Lines: the median of {span_of(ours['repetitions'])} repetitions{'; bands: ' * bool(bands)}{bands}.",
         f"Transport {listed(values_of(rows, 'transport'))}.",
         machine(rows),
         f"Time dilation {listed(factors)}"

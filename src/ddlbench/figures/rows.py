@@ -43,8 +43,8 @@ def points(table: pd.DataFrame, figure: Figure, *, y: str | None = None) -> pd.D
         y: the column to show; None: the figure's. `<name>_ms` is made from `<name>_s` if the table has only that.
 
     Returns:
-        One row for each point (and epoch), in drawing order. Columns: the point's, `y`, `y`_low, `y`_high (95 %
-        interval), status, reason, repetitions, dilation, ... and `series`, the legend's text. A point without a value
+        One row for each point (and epoch), in drawing order. Columns: the point's, `y`, `y`_low, `y`_high (its
+        bounds), status, reason, repetitions, dilation, ... and `series`, the legend's text. A point without a value
         keeps its row, with `y` empty.
 
     Raises:

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import plotnine as p9
 
+from ddlbench.figures.captions.estimates import bounds_of_medians
 from ddlbench.figures.captions.paper import beside_the_paper
 from ddlbench.figures.chart import number
 from ddlbench.figures.table import table_picture
@@ -20,7 +21,7 @@ NETWORKS = {
 RUNTIMES = ("bare", "docker", "apptainer")
 _NAMES = 2  # how many columns wide the networks' names are
 _MEANING = (
-    "One-way time of the smaller message and throughput of the larger one, with 95 % intervals. On the host's own "
+    "One-way time of the smaller message and throughput of the larger one. On the host's own "
     "network both ends share the loopback; on emulated hosts each is in its network namespace, and the link between "
     "them is open; over the bridge an end without a container reaches one in Docker."
 )
@@ -80,9 +81,12 @@ def _cell(row: Mapping[Any, Any] | None, quantity: str) -> dict[str, str]:
 
 def _how(table: pd.DataFrame) -> str:
     measured = table[table["status"] == "measured"]
+    bounds = bounds_of_medians(measured["repetitions"])
     words = [
         f"Median of {span_of(measured['repetitions'])} rounds, each with processes or containers of its own"
     ]
+    if bounds:
+        words.append(f"below it {bounds}")
     missing = table[table["status"] != "measured"]
     for reason, rows in missing.groupby("reason", sort=False):
         ways = "; ".join(

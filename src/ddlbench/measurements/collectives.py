@@ -81,7 +81,7 @@ def bus_bandwidth_mbit(collective: str, hosts: int, size_bytes: int, seconds: fl
 def rows(
     times_s: Times, hosts: int, not_available: Mapping[str, str], conditions: Mapping[str, Any]
 ) -> list[Row]:
-    """Summarise times as medians and their 95 % bootstrap intervals.
+    """Summarise times as medians and their bounds, as of `median_interval`.
 
     Args:
         times_s: for each collective and size, the slowest rank's time in each repetition, as without time dilation.

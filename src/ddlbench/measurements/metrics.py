@@ -183,9 +183,19 @@ def bounds_of(column: str, repetitions: int, of_times: str | None) -> str | None
     Returns:
         `interval` (of 95 %), `range`, or None: there are no bounds.
     """
-    if isinstance(METRICS.get(column), OfRepetition):
-        return _bounds(repetitions, FEWEST_OF_A_MEDIAN)
-    return of_times
+    return bounds_of_median(repetitions) if isinstance(METRICS.get(column), OfRepetition) else of_times
+
+
+def bounds_of_median(repetitions: int) -> str | None:
+    """Say what lies between the bounds of a median.
+
+    Args:
+        repetitions: how many values it has.
+
+    Returns:
+        `interval` (of 95 %), `range`, or None: there are no bounds.
+    """
+    return _bounds(repetitions, FEWEST_OF_A_MEDIAN)
 
 
 def _bounds(count: int, fewest: int) -> str | None:

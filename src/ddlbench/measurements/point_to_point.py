@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 def rows(times_s: Mapping[int, Sequence[float]], conditions: Mapping[str, Any]) -> list[Row]:
-    """Summarise one-way times as medians and their 95 % bootstrap intervals.
+    """Summarise one-way times as medians and their bounds, as of `median_interval`.
 
     Args:
         times_s: size in bytes -> one-way times in seconds, as without time dilation.

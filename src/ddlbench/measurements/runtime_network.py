@@ -19,7 +19,7 @@ Way = tuple[str, str]  # (runtime, network)
 def rows(
     times_s: Mapping[Way, Mapping[int, Sequence[float]]], without: Mapping[Way, str], host: str
 ) -> list[Row]:
-    """Summarise one-way times as medians and their 95 % bootstrap intervals.
+    """Summarise one-way times as medians and their bounds, as of `median_interval`.
 
     Args:
         times_s: for each runtime and network, size in bytes -> one-way times in seconds, one for each round.

@@ -1,9 +1,11 @@
 """What a mark and its bar are: estimator, repetitions, launches, steps, and what times are extrapolated to."""
 
+from collections.abc import Collection
+
 import pandas as pd
 
 from ddlbench.figures.words import counted, listed, span_of, values_of
-from ddlbench.measurements.metrics import METRICS, OfRepetition, OfStep, bounds_of
+from ddlbench.measurements.metrics import METRICS, OfRepetition, OfStep, bounds_of, bounds_of_median
 from ddlbench.plan.catalogue import STRATEGIES
 
 _BOUNDS = {"interval": "95 % intervals", "range": "the range of too few repetitions for an interval"}
@@ -36,7 +38,7 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         bounds_of(y, repetitions, of_times)
         for repetitions, of_times in zip(measured["repetitions"], measured["bounds"], strict=True)
     }
-    bars = " or ".join(words for kind, words in _BOUNDS.items() if kind in kinds)
+    bars = _in_words(kinds)
     sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
     if unresolved := int(is_unresolved(measured).sum()):
         sentences.append(
@@ -44,6 +46,22 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
             "repetitions for one."
         )
     return sentences
+
+
+def bounds_of_medians(repetitions: "pd.Series[int]") -> str:
+    """Say what lies between the bounds of medians, as tables of probes have them.
+
+    Args:
+        repetitions: of each median.
+
+    Returns:
+        `95 % intervals`, the range of few repetitions, or both; empty if everything was measured once.
+    """
+    return _in_words({bounds_of_median(count) for count in repetitions})
+
+
+def _in_words(kinds: Collection[str | None]) -> str:
+    return " or ".join(words for kind, words in _BOUNDS.items() if kind in kinds)
 
 
 def _has_uncounted_steps(measured: pd.DataFrame) -> bool:
