@@ -75,7 +75,7 @@ def write_point_to_point(
         messages = probe_messages(link, largest_bytes=largest_bytes, how=_how(plan, probe, environment, logs))
         times_s = {"torch": {size: values for (_, size), values in messages.times_s.items()}}
         vanished = messages.vanished
-        made = _made(messages.backend, messages.measured)
+        made = _found(messages)
     conditions = {
         **_conditions(probe, link),
         "device": OF_EMULATED_HOSTS.name,
@@ -154,10 +154,11 @@ def _conditions(probe: PointToPoint | Collectives, link: Link) -> dict[str, Any]
 
 
 def _found(found: Found) -> dict[str, Any]:
+    """Describe the link, and the time dilation, which is more than was asked for where hosts share a core."""
     return {"dilation": found.dilation, **_made(found.backend, found.measured)}
 
 
-def _made(backend: str, measured: Measured | None) -> dict[str, str | float]:
+def _made(backend: str, measured: Measured | None) -> dict[str, Any]:
     """Describe how the link was made, and what it was measured to be."""
     found = measured.as_dict() if measured else {}
     return {"backend": backend, **{f"measured_{name}": value for name, value in found.items()}}
