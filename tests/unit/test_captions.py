@@ -6,6 +6,7 @@ import pytest
 from made_up_tables import figure, made_up_table
 
 from ddlbench.figures.captions.caption import caption, how_measured
+from ddlbench.figures.captions.hosts import dilations
 from ddlbench.figures.captions.images import images
 from ddlbench.figures.captions.missing import why_missing
 from ddlbench.figures.rows import points
@@ -118,6 +119,12 @@ def test_the_emulations_own_error_is_said_with_what_it_was_judged_by():
     assert with_threads in said(vcpu_speedup=2.5, **OF_FOUR, **judged)[0]
     assert "Light bars" not in said("test_accuracy_percent", epochs=2, **judged)[0]
     assert "Bars do not hold the emulation's own error" in said()[0]
+
+
+def test_the_caption_names_the_least_and_the_most_dilation_of_all_repetitions():
+    rows = made_up_table({"batch_size": [128, 192]}).assign(dilation=8.0)
+    assert dilations(rows) == "8"
+    assert dilations(rows.assign(dilation_least=[5.0, 8.0])) == "5 to 8"
 
 
 def test_hosts_that_did_not_have_their_shares_are_said():

@@ -54,6 +54,12 @@ def test_a_row_says_how_many_workers_were_on_a_gpu_and_nothing_of_gpus_where_the
         assert row["workers_per_gpu"] == count
 
 
+def test_a_row_says_what_dilation_its_repetitions_had_least_and_most(tmp_path):
+    records = [a_record(number, dilation=factor) for number, factor in enumerate((5.0, 8.0, 8.0), 1)]
+    (row,) = aggregate([manifest_of(tmp_path, *records)]).to_dict("records")
+    assert (row["dilation_least"], row["dilation"]) == (5.0, 8.0)
+
+
 @pytest.mark.parametrize(("of_point", "memory_gb"), [({}, 61), ({"workers_per_host": 8}, 488)])
 def test_a_row_says_what_memory_a_host_had_for_all_its_workers(tmp_path, of_point, memory_gb):
     record = a_record(1, a_point(**of_point), host_memory_bytes=61 * 2**30)

@@ -43,7 +43,8 @@ def aggregate(
     Returns:
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
-        repetitions), launches (worker groups that they were in), dilation, unexplained_wait_percent (for
+        repetitions), launches (worker groups that they were in), dilation (the largest of its repetitions) and
+        dilation_least (not the same where more was needed on the way), unexplained_wait_percent (for
         how long a thread of a host could run and did not, of the time, beyond what the host's other threads and its
         neighbours' shares explain), shares_hold (whether bursts of CPU got their hosts' shares of a
         core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got of their
@@ -145,7 +146,8 @@ def _rows(
             "repetitions": len(parts),
             "steps": sum(map(steps, parts)),
             "launches": len({record.get("launch") or record["run"] for record in parts}),
-            "dilation": records[0]["dilation"] if records else None,
+            "dilation": max((record["dilation"] for record in records), default=None),
+            "dilation_least": min((record["dilation"] for record in records), default=None),
             **of_hosts(records, parts),
             "replayed_compute_ms": _replayed_compute_ms(entry["point"]),
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
