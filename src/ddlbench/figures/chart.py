@@ -120,21 +120,17 @@ def _log_base(figure: Figure) -> int | None:
     return 2 if of_batches or figure.x == "workers" else 10
 
 
-def category_chart(
-    rows: pd.DataFrame, figure: Figure, *, y: str | None = None, legend: str | None = None
-) -> p9.ggplot:
-    """Draw `y` for each category of x: series side by side, marks with their bounds; gaps with their reasons.
+def category_chart(rows: pd.DataFrame, figure: Figure) -> p9.ggplot:
+    """Draw y for each category of x: series side by side, marks with their bounds; gaps with their reasons.
 
     Args:
         rows: from `rows.points`.
         figure: from the study's file.
-        y: the column to show; None: the figure's.
-        legend: the legend's title; None: the label of the figure's lines.
 
     Returns:
         The plot; its data are `rows` with `place`, the position of each mark on the x axis.
     """
-    y = y or figure.y
+    y = figure.y
     categories = [str(value) for value in dict.fromkeys(rows[figure.x])]
     names = list(rows["series"].cat.categories)
     offset = {name: (i - (len(names) - 1) / 2) * 0.7 / len(names) for i, name in enumerate(names)}
@@ -158,7 +154,7 @@ def category_chart(
         + span.scale()
     )
     marks_only = p9.theme(panel_grid_major_x=p9.element_blank(), legend_key_width=12)
-    return _finished(plot, rows, figure, y, span, axis, gaps, legend) + marks_only
+    return _finished(plot, rows, figure, y, span, axis, gaps) + marks_only
 
 
 def number(value: float) -> str:
@@ -226,7 +222,7 @@ def _finished(
     span: XAxis,
     axis: YAxis,
     gaps: Gaps,
-    legend: str | None,
+    legend: str | None = None,
     note: str = "",
 ) -> p9.ggplot:
     """Add to a plot its scales, the strip of gaps, the texts around it and the theme."""

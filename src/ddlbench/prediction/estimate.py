@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ddlbench.prediction.cell import Cell, Measured
-from ddlbench.prediction.predictor import COVERAGE, Prediction, Predictor, noise
+from ddlbench.prediction.predictor import Prediction, Predictor, noise
 
 DEVIATIONS = 1.645  # on each side of an interval of 90 %
 SURPRISE = math.log(3.0)  # a measurement that differs that much from what the others suggest may be a mistake
@@ -52,7 +52,7 @@ def estimates(predictor: Predictor, measured: Sequence[Measured], cells: Sequenc
     sizes = {(cell.workers, cell.batch_size) for cell in cells}
     near = [each for each in measured if (each.cell.workers, each.cell.batch_size) in sizes]
     rated = [each for each in measured if each.accuracy_percent is not None]
-    return [_estimate(each, near, rated) for each in predictor.predict_all(cells, COVERAGE)]
+    return [_estimate(each, near, rated) for each in predictor.predict_all(cells)]
 
 
 def _estimate(predicted: Prediction, measured: Sequence[Measured], rated: Sequence[Measured]) -> Estimate:

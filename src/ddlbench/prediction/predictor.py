@@ -20,7 +20,7 @@ Vector = NDArray[np.float64]
 
 FOLDS = 10
 FEWEST = 3  # measurements that anything is learned from
-COVERAGE = 0.9
+COVERAGE = 0.9  # share of measured values that shall be within the bounds
 ASSUMED_NOISE = 0.03  # relative standard error of a measurement without bounds
 BOUNDS_DEVIATIONS = 1.96  # of an interval of 95 %, on each side
 
@@ -75,31 +75,29 @@ class Predictor:
     nearness: Nearness
     calibration: Calibration
 
-    def predict(self, cell: Cell, coverage: float = COVERAGE) -> Prediction:
+    def predict(self, cell: Cell) -> Prediction:
         """Predict the time of a step.
 
         Args:
             cell: any.
-            coverage: share of measured values that shall be within the bounds, between 0 and 1.
 
         Returns:
             The prediction; its `unknown` says if it must not be used.
         """
-        return self.predict_all([cell], coverage)[0]
+        return self.predict_all([cell])[0]
 
-    def predict_all(self, cells: Sequence[Cell], coverage: float = COVERAGE) -> list[Prediction]:
+    def predict_all(self, cells: Sequence[Cell]) -> list[Prediction]:
         """Predict the times of several cells' steps at once, which takes hardly longer than that of one.
 
         Args:
             cells: any, at least one.
-            coverage: as of `predict`.
 
         Returns:
             The predictions, in the cells' order.
         """
         distances = self.nearness.distances(cells).tolist()
         times_ms, parts_ms, deviations = self.model.predict(cells)
-        reach = self.calibration.reach(coverage)
+        reach = self.calibration.reach(COVERAGE)
         found = zip(cells, times_ms.tolist(), parts_ms, deviations.tolist(), distances, strict=True)
         return [self._prediction(*each, reach) for each in found]
 

@@ -18,6 +18,8 @@ from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.files import read_regular
 from ddlbench.report.open_points import gaps, unresolved
 
+_MOST_LINES = 4  # of a figure, in its headline
+
 Row = dict[str, str]
 
 
@@ -58,7 +60,7 @@ def _summary(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _headline(rows: Sequence[Row], figure: Mapping[str, Any], most: int = 4) -> str:
+def _headline(rows: Sequence[Row], figure: Mapping[str, Any]) -> str:
     """Say what each line of a figure is at both ends of its x axis.
 
     Example: `training_time_s at bandwidth_mbit 400 and 2000: mlp 66.1 [64.9, 67.0] and 35.2 [34.8, 35.9]; conv1 ...`.
@@ -80,10 +82,10 @@ def _headline(rows: Sequence[Row], figure: Mapping[str, Any], most: int = 4) -> 
         return ""
     values = [
         f"{name} {' and '.join(_interval(line.get(end), y) for end in ends)}".strip()
-        for name, line in list(lines.items())[:most]
+        for name, line in list(lines.items())[:_MOST_LINES]
     ]
-    if len(lines) > most:
-        values.append(f"and {counted(len(lines) - most, 'more line')}")
+    if len(lines) > _MOST_LINES:
+        values.append(f"and {counted(len(lines) - _MOST_LINES, 'more line')}")
     return f"{y} at {x} {' and '.join(map(_number, ends))}: {'; '.join(values)}"
 
 
