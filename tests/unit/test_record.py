@@ -145,3 +145,6 @@ def test_words_of_a_point_are_for_people():
     assert words(alone) == "mlp, digits, batch 128, 1 worker"
     other = alone | {"framework": "mxnet", "strategy": "parameter_server_sync", "replay": {"device": "v100"}}
     assert words(other) == "mlp, digits, batch 128, 1 worker, mxnet, parameter server sync, v100 replayed"
+    shared = a_point(workers=8, workers_per_host=4, uneven={"name": "host 2 twice as slow"})
+    said = "mlp, digits, batch 128, 8 workers, 4 a host, 400 Mbit/s, 0 ms, 0 % loss, host 2 twice as slow"
+    assert words(shared) == said

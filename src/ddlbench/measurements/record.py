@@ -165,10 +165,12 @@ def words(point: Mapping[str, Any]) -> str:
     return ", ".join(
         [str(point.get("model")), str(point.get("dataset")), f"batch {point.get('batch_size')}"]
         + [f"{workers} worker" if workers == 1 else f"{workers} workers"]
+        + ([f"{point['workers_per_host']} a host"] if point.get("workers_per_host", 1) > 1 else [])
         + [f"{point[key]:g} {unit}" for key, unit in link if point.get(key) is not None]
         + ([str(point["sites"]["name"])] if point.get("sites") else [])
         + [str(point[key]).replace("_", " ") for key, usual in _USUAL if point.get(key, usual) != usual]
         + ([f"{point['replay']['device']} replayed"] if point.get("replay") else [])
+        + ([str(point["uneven"]["name"])] if point.get("uneven") else [])
     )
 
 
