@@ -17,11 +17,9 @@ def session(*, is_least: bool = True) -> Any:
     return SimpleNamespace(group=SimpleNamespace(placement=placement), most_own_work_percent=5.0)
 
 
-def pending(dilation: float, kind: str = "gpu") -> Any:
+def pending(dilation: float, *, waits: bool = True) -> Any:
     """A point whose compute is replayed."""
-    return SimpleNamespace(
-        point=SimpleNamespace(replay=SimpleNamespace(kind=kind)), words="alexnet on k80", dilation=dilation
-    )
+    return SimpleNamespace(point=SimpleNamespace(waits=waits), words="alexnet on k80", dilation=dilation)
 
 
 def percent_of(job: Any, point: Any, work_ms: float = WORK_MS) -> float | None:
@@ -32,7 +30,7 @@ def percent_of(job: Any, point: Any, work_ms: float = WORK_MS) -> float | None:
 
 def test_own_work_is_the_workers_share_of_all_cores_over_the_steps():
     assert percent_of(session(), pending(4)) == pytest.approx(100 * 2 * 20 / (2 * 800))
-    assert percent_of(session(), pending(4, kind="cpu"), work_ms=800) is None
+    assert percent_of(session(), pending(4, waits=False), work_ms=800) is None
 
 
 def test_a_repetition_with_too_much_work_is_measured_again_with_a_dilation_that_does(capsys):

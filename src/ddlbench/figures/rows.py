@@ -161,9 +161,8 @@ def _with_speedup(rows: pd.DataFrame) -> pd.DataFrame:
         if column in rows
     ]
     rate, ends = "images_per_second", ("", "_low", "_high")
-    named = rows.assign(
-        replay=rows["replay"].where(rows["replay"].notna(), "none")
-    )  # what is empty equals nothing
+    replay = rows["replay"].where(rows["replay"].notna(), "none")  # what is empty is equal to nothing
+    named = rows.assign(replay=replay)
     alone = named[rows["workers"] == 1].drop_duplicates(same).set_index(same)[[rate + end for end in ends]]
     one = named[same].join(alone, on=same)
     speedup = {

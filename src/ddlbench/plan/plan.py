@@ -201,4 +201,4 @@ class Plan:
 
 def _shares_cores(point: Point) -> bool:
     """Whether a point's hosts are emulated, and compute on this machine's cores."""
-    return point.fabric not in BETWEEN_MACHINES and not (point.replay and point.replay.kind == "gpu")
+    return point.fabric not in BETWEEN_MACHINES and not point.waits

@@ -136,6 +136,11 @@ class Point:
         return self.hosts - -(-self.workers // self.workers_per_host) + self.workers
 
     @property
+    def waits(self) -> bool:
+        """Whether compute is replayed by waiting, as a GPU's is; then steps take long and hardly differ."""
+        return self.replay is not None and self.replay.kind == "gpu"
+
+    @property
     def dataset_key(self) -> str:
         """The data set with the images' shape: digits-28x28x1."""
         return f"{self.dataset}-{'x'.join(map(str, self.image_shape))}"

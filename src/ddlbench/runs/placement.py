@@ -61,7 +61,7 @@ def cards_of(point: Point) -> tuple[int, ...]:
 
 def _here(plan: Plan, run: Run, point: Point) -> Placement:
     """Place the hosts on this machine, each worker of a host by itself."""
-    if point.replay and point.replay.kind == "gpu":
+    if point.waits:
         asked = plan.settings.dilation
         return place_waiting(
             point.places,

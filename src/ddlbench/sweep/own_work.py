@@ -85,8 +85,7 @@ def own_work_percent(
     Raises:
         TooMuchWork: it is more than is allowed.
     """
-    replay = pending.point.replay
-    if of_workers is None or replay is None or replay.kind != "gpu":
+    if of_workers is None or not pending.point.waits:
         return None
     cores = len(job.group.placement.hosts[0].cores)
     wall_ms = max(fsum(times) for times in step_times_ms)

@@ -136,9 +136,8 @@ def _fewest(measure: Measure, point: Point) -> int:
     link = link_of(point)
     if link and link.is_lossy:
         return max(measure.min_steps, FEWEST_OF_LOSSY)
-    waits = point.replay is not None and point.replay.kind == "gpu"
     has_jitter = point.sites is not None or (point.uneven is not None and point.uneven.jitter is not None)
-    return 1 if waits and not has_jitter and not is_asynchronous(point) else measure.min_steps
+    return 1 if point.waits and not has_jitter and not is_asynchronous(point) else measure.min_steps
 
 
 def train(

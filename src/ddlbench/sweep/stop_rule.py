@@ -23,7 +23,7 @@ def needs_repetition(point: Point, repetitions: Sequence[Total], measure: Measur
     count = len(repetitions)
     if count < fewest(point, measure):
         return True
-    is_fixed = point.epochs > 0 or waits(point)
+    is_fixed = point.epochs > 0 or point.waits
     return not is_fixed and count < measure.max_repetitions and doubt(point, repetitions, measure) > 1
 
 
@@ -38,21 +38,9 @@ def fewest(point: Point, measure: Measure) -> int:
         For a point that is trained to an accuracy, exactly as many as it has: so all of a figure have the same seeds.
         For one whose compute is replayed by waiting, too.
     """
-    if waits(point):
+    if point.waits:
         return measure.replayed
     return measure.trainings if point.epochs else measure.min_repetitions
-
-
-def waits(point: Point) -> bool:
-    """Say whether compute is replayed by waiting; then repetitions take long and hardly differ.
-
-    Args:
-        point: of the plan.
-
-    Returns:
-        True for a GPU's compute.
-    """
-    return point.replay is not None and point.replay.kind == "gpu"
 
 
 def doubt(point: Point, repetitions: Sequence[Total], measure: Measure) -> float:

@@ -244,9 +244,7 @@ def dilations(measured: pd.DataFrame) -> str:
     Returns:
         `1`, or `2.6 to 3.1 (1, 2 workers), 5.2 to 6.1 (3, 4 workers)` if the factors differ.
     """
-    least = (
-        "dilation_least" if "dilation_least" in measured else "dilation"
-    )  # tables from before have only that
+    least = "dilation_least" if "dilation_least" in measured else "dilation"  # older tables have that alone
     of_workers = {
         count: _from_to(of_count[least].min(), of_count["dilation"].max())
         for count, of_count in measured.groupby("workers")
