@@ -9,7 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
-from ddlbench.emulate.emulation import NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Emulated, Emulation, Task
+from ddlbench.emulate.emulation import (
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    OF_SIGNALS,
+    OWN_FAILURE,
+    Emulated,
+    Emulation,
+    Task,
+)
 from ddlbench.errors import DdlbenchError
 from ddlbench.sandbox.job import answer_of
 
@@ -20,6 +28,14 @@ class EmulationFailed(DdlbenchError):
     """It is not the command that has failed."""
 
     exit_code = OWN_FAILURE
+
+
+class EmulationInterrupted(DdlbenchError):
+    """A signal ended it before there was anything to tell."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.exit_code = OF_SIGNALS + number
 
 
 class CommandNotFound(DdlbenchError):
@@ -65,23 +81,26 @@ def emulate(emulation: Emulation) -> Emulated:
 
     Raises:
         EmulationFailed: the hosts or the links could not be made.
-        KeyboardInterrupt: a second signal came before the commands had ended.
+        EmulationInterrupted: a signal came before the command was started.
+        KeyboardInterrupt: a third signal came; the second one kills the commands.
     """
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         fifo = Path(folder) / "signals"
         os.mkfifo(fifo, 0o600)
-        with _passing_on(fifo):
+        with _passing_on(fifo) as came:
             try:
                 return answer_of(
                     "ddlbench.emulate.supervisor", Task(emulation, str(fifo)), Emulated, what="the emulation"
                 )
             except DdlbenchError as error:
+                if came:
+                    raise EmulationInterrupted(came[0]) from error
                 raise EmulationFailed(str(error)) from error
 
 
 @contextmanager
-def _passing_on(fifo: Path) -> Iterator[None]:
-    """Write the numbers of signals that come into a file; the second one that ends us by KeyboardInterrupt."""
+def _passing_on(fifo: Path) -> Iterator[list[int]]:
+    """Write the numbers of signals that come into a file, and into the list; the third one is a KeyboardInterrupt."""
     descriptor = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     came: list[int] = []
 
@@ -93,7 +112,7 @@ def _passing_on(fifo: Path) -> Iterator[None]:
 
     before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -7,16 +7,17 @@ import os
 import signal
 import sys
 from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from time import monotonic
 
 import psutil
 
 from ddlbench.emulate.commands import Commands
-from ddlbench.emulate.emulation import TOLERANCES, Emulated, Emulation, Task
+from ddlbench.emulate.emulation import OF_SIGNALS, TOLERANCES, Emulated, Emulation, Task
 from ddlbench.emulate.names import name_hosts
 from ddlbench.emulate.rendezvous import serving
+from ddlbench.errors import DdlbenchError
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.network.limits import Capacity, check_delay, check_queues
 from ddlbench.network.link import Link
@@ -36,6 +37,15 @@ _START_S = 30.0
 _PATIENCE_S = 120.0  # with others that take the cores while the links are measured
 
 
+class Interrupted(DdlbenchError):
+    """A signal came while no command ran that could have got it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"{signal.Signals(number).name} came before the command was started")
+        self.number = number
+        self.exit_code = OF_SIGNALS + number
+
+
 def run(task: Task) -> Emulated:
     """Emulate.
 
@@ -48,6 +58,7 @@ def run(task: Task) -> Emulated:
     Raises:
         DdlbenchError: the links cannot be made, are not what was asked for before the command starts, or a process
             could not be started.
+        Interrupted: a signal came before the command was started.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to us too; it comes by `task.signals`
     emulation, wires = task.emulation, task.emulation.wires
@@ -66,7 +77,7 @@ def run(task: Task) -> Emulated:
             )
         )
         shape(star, emulation)
-        before = measured(star, emulation, FULL)
+        before = measured(star, emulation, FULL, signals)
         name_hosts(emulation.hosts, folder)
         stack.enter_context(serving(emulation.hosts[0].address, star.namespaces[0]))
         # Docker keeps the shares of its containers itself.
@@ -77,18 +88,35 @@ def run(task: Task) -> Emulated:
         bursts = burst_percent(dividing, filled, fillers, deadline)
         if said := warning(filled, bursts, TOLERANCES.share_percent):
             print(said, file=sys.stderr, flush=True)
+        check_for(signals)
         commands = stack.enter_context(closing(Commands(emulation, star.namespaces, signals)))
         with fillers.running():
             ends = commands.run(dividing)
         star.backend.check()
-        after, drifted = None, None
-        if commands.signal is None:
+        after, drifted, ended_by = None, None, commands.signal
+        if ended_by is None:
             try:
-                after = measured(star, emulation, BRIEF)
+                after = measured(star, emulation, BRIEF, signals)
             except OutOfTolerance as error:
                 drifted = str(error)
+            except Interrupted as error:
+                ended_by = error.number
         between = division.between if filled else None
-        return Emulated(ends, commands.signal, star.backend.name, before, after, drifted, between, bursts)
+        return Emulated(ends, ended_by, star.backend.name, before, after, drifted, between, bursts)
+
+
+def check_for(signals: int) -> None:
+    """Check that no signal has come.
+
+    Args:
+        signals: the file descriptor from which they come, as of `Commands`.
+
+    Raises:
+        Interrupted: one has.
+    """
+    with suppress(BlockingIOError):
+        if numbers := os.read(signals, 64):
+            raise Interrupted(numbers[0])
 
 
 def shape(star: Star, emulation: Emulation) -> None:
@@ -110,22 +138,25 @@ def shape(star: Star, emulation: Emulation) -> None:
     star.shape(emulation.wires)
 
 
-def measured(star: Star, emulation: Emulation, effort: Effort) -> dict[str, object]:
+def measured(star: Star, emulation: Emulation, effort: Effort, signals: int) -> dict[str, object]:
     """Measure the links, again and again where they are wrong while others take the cores.
 
     Args:
         star: the hosts; nothing runs on them.
         emulation: what was asked for.
         effort: how long to measure.
+        signals: as of `check_for`.
 
     Returns:
         What they were measured to be, as of `verify` or `verify_sites`.
 
     Raises:
         OutOfTolerance: that is not what was asked for.
+        Interrupted: a signal came.
     """
     deadline = monotonic() + _PATIENCE_S
     while True:
+        check_for(signals)
         watch = LoadWatch()
         try:
             return _measured_once(star, emulation.wires, effort)
