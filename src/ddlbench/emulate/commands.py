@@ -16,7 +16,7 @@ from ddlbench.emulate.contained import container_argv
 from ddlbench.emulate.emulation import Emulation, HostEnd
 from ddlbench.emulate.host_processes import HostProcesses, cpu_s, name_of
 from ddlbench.emulate.member import Command
-from ddlbench.emulate.output import Budget, ReaderGone, Stream
+from ddlbench.emulate.output import Budget, ReaderGone, Stream, say
 from ddlbench.emulate.series import Sampled, Series
 from ddlbench.emulate.variables import host_variables
 from ddlbench.launch.fork_starter import namespace_path
@@ -220,17 +220,17 @@ class Commands:
 
     def _stop(self, number: int, whom: str) -> None:
         self._stop_at_s = None
-        if self._kill_at_s is None:
-            self._kill_at_s = monotonic() + TERM_S
-            _say(f"{whom} get {signal.Signals(number).name}, and SIGKILL in {TERM_S:g} s")
         for each in self._alive():
             each.was_ended = True
             each.processes.signal(number)
+        if self._kill_at_s is None:
+            self._kill_at_s = monotonic() + TERM_S
+            say(f"{whom} get {signal.Signals(number).name}, and SIGKILL in {TERM_S:g} s")
 
     def _kill(self) -> None:
         for each in self._alive():
             if self._kill_at_s:
-                _say(f"{each.host.name} has not ended in {TERM_S:g} s: killed")
+                say(f"{each.host.name} has not ended in {TERM_S:g} s: killed")
             each.processes.signal(signal.SIGKILL)
             with suppress(ProcessLookupError):
                 os.kill(each.pid, signal.SIGKILL)
@@ -248,10 +248,10 @@ class Commands:
             if each.status == 0 or each.was_ended:
                 continue
             others = self._alive()
-            _say(f"{each.host.name} ended with {describe_exit(each.status)}")
+            say(f"{each.host.name} ended with {describe_exit(each.status)}")
             if others and self._stop_at_s is None and self._kill_at_s is None:
                 names = ", ".join(other.host.name for other in others)
-                _say(f"{names}: {self._emulation.grace_s:g} s to end too")
+                say(f"{names}: {self._emulation.grace_s:g} s to end too")
                 self._stop_at_s = monotonic() + self._emulation.grace_s
 
     def _reap_orphans(self) -> None:
@@ -268,7 +268,7 @@ class Commands:
             each.left = [name for process in processes if (name := name_of(process))]
             each.cpu_s += sum(map(cpu_s, processes))
             if each.left:
-                _say(f"{each.host.name} left processes behind, which are killed: {_counted(each.left)}")
+                say(f"{each.host.name} left processes behind, which are killed: {_counted(each.left)}")
         self._sweep()
         with suppress(ReaderGone):
             for each in self._all:
@@ -294,7 +294,3 @@ def _counted(names: Sequence[str]) -> str:
     return ", ".join(
         f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)
     )
-
-
-def _say(text: str) -> None:
-    print(f"ddlbench: {text}", file=sys.stderr, flush=True)

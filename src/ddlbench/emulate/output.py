@@ -1,7 +1,9 @@
-"""What the commands print: each line with the name of its host, up to a bound."""
+"""What the commands print, each line with the name of its host, up to a bound; and what we say about them."""
 
 import os
 import re
+import sys
+from contextlib import suppress
 
 from ddlbench.errors import DdlbenchError
 
@@ -135,3 +137,13 @@ class Stream:
                 rest = rest[os.write(self._target, rest) :]
         except BrokenPipeError:
             raise ReaderGone("nobody reads the output any more") from None
+
+
+def say(text: str) -> None:
+    """Tell the user something about the commands.
+
+    Args:
+        text: a line. Nobody gets it where nobody reads the output any more.
+    """
+    with suppress(BrokenPipeError):
+        print(f"ddlbench: {text}", file=sys.stderr, flush=True)

@@ -118,6 +118,9 @@ def describe_exit(status: int) -> str:
         status: the exit status; negative: the signal that ended the process.
 
     Returns:
-        A text like `SIGKILL` (for -9) or `status 3`.
+        A text like `SIGKILL` (for -9), `signal 40` (for a real-time signal, which has no name) or `status 3`.
     """
-    return signal.Signals(-status).name if status < 0 else f"status {status}"
+    if status >= 0:
+        return f"status {status}"
+    named = -status in signal.Signals.__members__.values()
+    return signal.Signals(-status).name if named else f"signal {-status}"
