@@ -1,13 +1,15 @@
 """Commands that make environments and images, for instance pip.
 
-They end with the process that starts them, and each has a time limit.
+They end with the process that starts them, and each has a time limit; so does all that they start themselves.
 """
 
 import os
 import re
+import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
@@ -24,6 +26,8 @@ _ERROR = re.compile(r"\berror\b[: ]", re.IGNORECASE)
 _FRAME = re.compile(
     r"WARNING: Retrying|\s*(?:[\u00d7\u2502\u2570]|note:|full command:|cwd:|\[end of output|$)"
 )
+# The kernel tells a child alone that we have ended. So this one tells what the command has started: their group is its.
+_WITH_ALL_IT_STARTS = ("sh", "-c", 'trap "kill -KILL 0" TERM; "$@" & wait $!', "sh")
 _PIP_OPTIONS = ("--disable-pip-version-check", "--no-input")
 
 
@@ -35,7 +39,9 @@ def run_command(
     on_line: Callable[[str], None] = lambda line: None,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command, which is killed if this process ends first.
+    """Run a command, which is killed with all that it has started if this process ends first or the time is up.
+
+    It gets no Ctrl-C of a terminal's; whoever calls this does, and ends it.
 
     Args:
         command: its argv.
@@ -55,18 +61,19 @@ def run_command(
     started = monotonic()
     try:
         process = subprocess.Popen(
-            command,
+            [*_WITH_ALL_IT_STARTS, *command],
             env={**variables, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            preexec_fn=die_with_parent,
+            start_new_session=True,
+            preexec_fn=partial(die_with_parent, signal.SIGTERM),
         )
     except OSError as error:
         raise DdlbenchError(f"{what} could not be made: {error}") from error
-    timer = Timer(timeout_s, process.kill)
+    timer = Timer(timeout_s, partial(os.killpg, process.pid, signal.SIGKILL))
     timer.start()
     try:
         assert process.stdout is not None
@@ -76,11 +83,13 @@ def run_command(
                 if _ERROR.search(last[-1]) and len(errors) < _SHOWN_ERRORS:
                     errors.append(last[-1])
             on_line(line)
-        status = process.wait()
+        os.waitid(
+            os.P_PID, process.pid, os.WEXITED | os.WNOWAIT
+        )  # as long as it is there, its group is its own
     finally:
         timer.cancel()
-        process.kill()
-        process.wait()
+        os.killpg(process.pid, signal.SIGKILL)
+        status = process.wait()
     if status:
         late = f" after {timeout_s:g} s, which is too long" if monotonic() - started >= timeout_s else ""
         lines = "\n  ".join([*(line for line in errors if line not in last), *last])

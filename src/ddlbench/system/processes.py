@@ -14,10 +14,14 @@ _POLL_S = 0.005
 _ENOUGH_DESCRIPTORS = 65_536
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends, for whatever reason."""
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Have the kernel kill this process when its parent ends, for whatever reason.
+
+    Args:
+        number: of the signal by which it does.
+    """
     parent = os.getppid()
-    set_parent_death_signal(signal.SIGKILL)
+    set_parent_death_signal(number)
     if os.getppid() != parent:  # it ended before the call above, so that no signal will come
         os.kill(os.getpid(), signal.SIGKILL)
 
