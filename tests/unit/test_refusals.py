@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
+from ddlbench.errors import DdlbenchError
 from ddlbench.runs.preconditions import check_room
+from ddlbench.sandbox import sandbox
 from ddlbench.sandbox.refusals import advice, kernel_settings
 
 DEBIANS, UBUNTUS = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_unprivileged_userns"
@@ -50,6 +52,23 @@ def test_a_limit_of_the_kernel_is_named_by_the_setting_that_is_used_up():
     )
     assert "sysctl -w user.max_net_namespaces=" in answer.stderr
     assert "max_user_namespaces" not in answer.stderr.rpartition("\n\n")[2]
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_missing_unshare_is_told_to_root_too(user, monkeypatch, tmp_path):
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DdlbenchError, match="unshare is not installed"):
+        sandbox.check_sandbox()
+
+
+def test_a_sandbox_that_takes_too_long_is_told(monkeypatch, tmp_path):
+    (tmp_path / "unshare").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "unshare").chmod(0o755)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(DdlbenchError, match=r"was not made in 0\.1 s. Is the machine busy\?"):
+        sandbox.check_sandbox(patience_s=0.1)
 
 
 def test_the_kernels_settings_are_numbers():

@@ -200,7 +200,7 @@ def _check_podman(address: str, *, rootless: bool, patience_s: float) -> None:
         )
     try:
         check_sandbox(PODMANS_USER_NAMESPACE, patience_s=patience_s)
-    except (DdlbenchError, subprocess.TimeoutExpired) as error:
+    except DdlbenchError as error:
         raise DdlbenchError(f"Podman makes no user namespace for its containers here: {error}") from None
 
 

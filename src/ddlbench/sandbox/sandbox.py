@@ -16,6 +16,7 @@ from ddlbench.sandbox.refusals import advice, is_in_container, kernel_settings
 from ddlbench.system.processes import run_to_its_end
 
 _PROBE_TIMEOUT_S = 10.0
+_BUSY_S = 60.0  # a busy machine may take its time
 _OUTER_PROCESSES = "DDLBENCH_OUTER_PROCESSES"  # a descriptor of the /proc around the sandbox
 _OUTER_USER = "DDLBENCH_OUTER_USER"
 
@@ -79,7 +80,7 @@ def run_sandboxed(
     Raises:
         DdlbenchError: this machine allows no sandbox.
     """
-    check_sandbox(within)
+    check_sandbox(within, patience_s=_BUSY_S)
     command = [sys.executable, "-m", module, *arguments]
     outer = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -124,15 +125,18 @@ def check_sandbox(within: Sequence[str] = (), *, patience_s: float = _PROBE_TIME
         patience_s: how long that may take.
 
     Raises:
-        DdlbenchError: it does not; with what to do about it.
-        subprocess.TimeoutExpired: it took longer than `patience_s`.
+        DdlbenchError: it does not, or not in time; with what to do about it.
     """
-    argv = sandbox_argv(["true"], within)
     try:
+        argv = sandbox_argv(["true"], within)
         answer = subprocess.run(argv, capture_output=True, text=True, timeout=patience_s)
     except FileNotFoundError as error:
         raise DdlbenchError(
             "unshare is not installed; it comes with the Debian package util-linux"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise DdlbenchError(
+            f"a private sandbox for emulated hosts was not made in {error.timeout:g} s. Is the machine busy? Try again"
         ) from error
     if answer.returncode != 0:
         message = answer.stderr.strip()
@@ -146,7 +150,5 @@ def _may_unshare_as_root() -> bool:
     """Return whether a sandbox needs no user namespace here: root needs none, except in some containers."""
     if os.geteuid() != 0:
         return False
-    answer = subprocess.run(
-        ["unshare", "--net", "--mount", "true"], capture_output=True, timeout=_PROBE_TIMEOUT_S
-    )
+    answer = subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, timeout=_BUSY_S)
     return answer.returncode == 0
