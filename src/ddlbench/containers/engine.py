@@ -138,9 +138,9 @@ def json_output(client: docker.DockerClient, image: str, command: Sequence[str])
     Raises:
         DdlbenchError: the command failed; with what it printed.
     """
-    client.containers.prune(
-        filters={"label": _QUERY_LABEL, "until": "1h"}
-    )  # left by a process that was killed
+    with suppress(APIError):  # Docker refuses while somebody else prunes
+        # what a process has left that was killed
+        client.containers.prune(filters={"label": _QUERY_LABEL, "until": "1h"})
     container = client.containers.create(
         image,
         list(command),
@@ -174,7 +174,8 @@ def remove_replaced(client: docker.DockerClient, image: str, label: str) -> None
         image: the image that stays; Podman puts a registry before its name.
         label: `key=value`.
     """
-    client.images.prune(filters={"dangling": True, "label": label})
+    with suppress(APIError):  # Docker refuses while somebody else prunes
+        client.images.prune(filters={"dangling": True, "label": label})
     for each in client.images.list(filters={"label": label}):
         for tag in [tag for tag in each.tags if not f"/{tag}".endswith(f"/{image}")]:
             with suppress(APIError):

@@ -7,10 +7,10 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddlbench.containers.docker import LABEL, OCI_RUNTIME
 from ddlbench.containers.podman import PODMANS_USER_NAMESPACE
@@ -21,6 +21,9 @@ from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
 from ddlbench.sandbox.sandbox import check_sandbox
+
+if TYPE_CHECKING:
+    from ddlbench.containers.engine import Engine
 
 WRAPPER = Path("containers/oci_runtime.py")
 _ANSWER_TIMEOUT_S = 20.0
@@ -93,11 +96,32 @@ def check(environments: Mapping[str, RuntimeEnvironment]) -> None:
             unpack(sif, sha256, apptainer.engine.program)
 
 
-def _check_image(docker: RuntimeEnvironment) -> None:
+@contextmanager
+def answering(within_s: float = _ANSWER_TIMEOUT_S) -> "Iterator[Engine]":
+    """Connect to the container engine for questions that it answers at once.
+
+    Args:
+        within_s: how long each answer may take, in seconds.
+
+    Yields:
+        The engine, which is disconnected in the end.
+
+    Raises:
+        DdlbenchError: none answers, or this one not any more.
+    """
     from ddlbench.containers import engine
+
+    try:
+        with closing(engine.connect(answer_within_s=within_s)) as client:
+            yield client
+    except engine.FAILURES as error:
+        raise DdlbenchError(f"the container engine does not answer any more: {error}") from None
+
+
+def _check_image(docker: RuntimeEnvironment) -> None:
     from ddlbench.containers.image import is_there
 
-    with closing(engine.connect()) as client:
+    with answering() as client:
         if not is_there(docker.image_id or "", client):
             raise DdlbenchError(
                 f"{docker.image} is not in the container engine any more; the next start makes it again"
@@ -111,17 +135,20 @@ def remove_abandoned_containers() -> list[str]:
     Returns:
         The ids of those that were removed.
     """
-    from ddlbench.containers import engine
-
     try:
-        with closing(engine.connect(answer_within_s=_ANSWER_TIMEOUT_S)) as client:
+        with answering() as client:
             return _prune(client)
-    except (DdlbenchError, *engine.FAILURES):
+    except DdlbenchError:
         return []
 
 
-def _prune(client: Any) -> list[str]:
-    answer = client.containers.prune(filters={"label": LABEL, "until": _ABANDONED})
+def _prune(client: "Engine") -> list[str]:
+    from ddlbench.containers import engine
+
+    try:
+        answer = client.containers.prune(filters={"label": LABEL, "until": _ABANDONED})
+    except engine.FAILURES:  # Docker refuses while somebody else prunes
+        return []
     return list(answer.get("ContainersDeleted") or [])
 
 
@@ -134,9 +161,7 @@ def why_no_bridge() -> str | None:
     Raises:
         DdlbenchError: no container engine answers.
     """
-    from ddlbench.containers import engine
-
-    with closing(engine.connect()) as client:
+    with answering() as client:
         if client.is_podman:
             return "this engine is Podman, and the bridge asked about is Docker's"
         names = [network.name for network in client.networks.list()]
@@ -144,18 +169,13 @@ def why_no_bridge() -> str | None:
 
 
 def _docker(patience_s: float = _ANSWER_TIMEOUT_S) -> dict[str, Any]:
-    from ddlbench.containers import engine
-
     where = os.environ.get("DOCKER_HOST", "")
     if where and not where.startswith("unix://"):
         raise DdlbenchError(
             f"Docker's daemon must be on this machine to join its emulated hosts, and DOCKER_HOST is {where}"
         )
-    try:
-        with closing(engine.connect(answer_within_s=patience_s)) as client:
-            address, info, podman = client.address, client.info(), client.is_podman
-    except engine.FAILURES as error:
-        raise DdlbenchError(f"the container engine does not answer any more: {error}") from None
+    with answering(patience_s) as client:
+        address, info, podman = client.address, client.info(), client.is_podman
     options = info.get("SecurityOptions") or ()  # Docker lists it there, Podman has a key for it
     rootless = bool(info.get("Rootless")) or any("rootless" in option for option in options)
     if podman:

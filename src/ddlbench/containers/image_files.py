@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.containers import engine
+from ddlbench.containers.engines import answering
 from ddlbench.containers.image import is_there
 from ddlbench.containers.sif import apptainer, check_sif, is_untouched
 from ddlbench.environments.failed_environments import record_failure
@@ -120,9 +121,9 @@ def _why_vanished(described: Mapping[str, Any]) -> str | None:
             return str(error)
         return None
     try:
-        client = engine.connect()
+        with answering() as client:
+            if is_there(described["image_id"], client):
+                return None
     except DdlbenchError:  # a rule that needs the image reports the missing engine
-        return None
-    if is_there(described["image_id"], client):
         return None
     return f"{described['image']} is not in the container engine any more; making it again"
