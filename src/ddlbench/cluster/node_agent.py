@@ -47,7 +47,7 @@ from ddlbench.protocol.agent_messages import (
     Unwatch,
     Watch,
 )
-from ddlbench.protocol.channel import Closed, LineChannel, connect
+from ddlbench.protocol.channel import Closed, LineChannel, Silent, connect
 from ddlbench.protocol.codec import read, read_text
 from ddlbench.protocol.fork_messages import Started
 from ddlbench.system.clock import Clock
@@ -230,17 +230,17 @@ def serve(agent: NodeAgent, driver: LineChannel[ToAgent]) -> None:
     """Carry out the driver's messages and report members that have ended, until the connection is closed.
 
     Args:
-        agent: what carries the messages out; if it raises a DdlbenchError, the reply is `Failed`.
+        agent: what carries the messages out; if it raises a DdlbenchError or an OSError, the reply is `Failed`.
         driver: the connection to the driver.
     """
-    with suppress(Closed):
+    with suppress(Closed, Silent):
         while True:
             for ended in agent.ended():
                 driver.send(ended)
             for message in driver.arrived(_POLL_S):
                 try:
                     reply = agent.carry_out(message)
-                except DdlbenchError as error:
+                except (DdlbenchError, OSError) as error:
                     reply = Failed(str(error))
                 driver.send(reply)
 
@@ -264,11 +264,11 @@ def main(job_path: str) -> int:
         try:
             agent = NodeAgent(read_text(GroupJob, Path(job_path).read_text()), stack)
             hello = agent.introduction(token)
-        except DdlbenchError as error:
-            with suppress(OSError):  # the driver has gone, as another node has failed before
+        except (DdlbenchError, OSError) as error:
+            with suppress(Closed, Silent):  # the driver has gone, as another node has failed before
                 driver.send(AgentFailed(_node_name(), str(error), token))
-            return error.exit_code
-        with suppress(OSError):  # the driver has gone
+            return error.exit_code if isinstance(error, DdlbenchError) else 1
+        with suppress(Closed, Silent):  # the driver has gone
             driver.send(hello)
             serve(agent, driver)
     return 0
