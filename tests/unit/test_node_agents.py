@@ -1,4 +1,4 @@
-"""The agents of an allocation's nodes: what they say when something fails."""
+"""The agents of nodes: what they say when something fails, and what the driver knows of their members."""
 
 import errno
 import os
@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from ddlbench.cluster import node_agent
-from ddlbench.protocol.agent_messages import AgentFailed, Done, Failed, KillMember, Unwatch
+from ddlbench.cluster.agent_client import Node, RemoteProcess
+from ddlbench.protocol.agent_messages import AgentFailed, Done, Failed, KillMember, MemberEnded, Unwatch
 from ddlbench.protocol.channel import LineChannel
+from ddlbench.protocol.fork_messages import Started
 
 
 def test_what_the_system_refuses_an_agent_is_told_to_the_driver_and_the_agent_goes_on():
@@ -63,3 +65,18 @@ def test_an_error_of_the_system_does_not_pass_for_the_drivers_end(listening, tmp
     (tmp_path / "group.json").touch()
     with pytest.raises(ChildProcessError):
         node_agent.main(str(tmp_path / "group.json"))
+
+
+def test_a_member_with_the_number_of_one_that_has_ended_runs():
+    here, there = socket.socketpair()
+    agent = LineChannel(there, kinds=(Done,))
+    node = Node(SimpleNamespace(node="n1"), LineChannel(here, kinds=(Started, MemberEnded)))
+    agent.send(MemberEnded(7, -9))
+    assert RemoteProcess(node, 7).poll() == -9
+    agent.send(Started(7))
+    assert node.reply(Started).pid == 7
+    assert RemoteProcess(node, 7).poll() is None
+    agent.send(MemberEnded(7, 0))
+    assert RemoteProcess(node, 7).poll() == 0
+    agent.close()
+    node.close()

@@ -163,6 +163,8 @@ class Node:
             if isinstance(message, MemberEnded):
                 self.ended[message.pid] = message.status
             elif isinstance(message, Started | Sampled | Done | Failed):
+                if isinstance(message, Started):  # perhaps with the number of one that has ended
+                    self.ended.pop(message.pid, None)
                 self._replies.append(message)
 
     def close(self) -> None:
