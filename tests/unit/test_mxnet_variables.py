@@ -29,7 +29,7 @@ def told(rank: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("rank", range(4))
 def test_everybody_finds_the_scheduler_and_knows_how_many_there_are(rank):
-    common = {"DMLC_PS_ROOT_URI": "10.66.0.3", "DMLC_PS_ROOT_PORT": "29502"}
+    common = {"DMLC_PS_ROOT_URI": "10.66.0.3", "DMLC_PS_ROOT_PORT": "29500"}
     common |= {"DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "1"}
     assert common.items() <= told(rank).items()
 
@@ -37,9 +37,9 @@ def test_everybody_finds_the_scheduler_and_knows_how_many_there_are(rank):
 def test_everybody_has_a_role_and_a_port_at_its_own_address():
     assert [(each["DMLC_ROLE"], each["DMLC_NODE_HOST"], each["PORT"]) for each in map(told, range(4))] == [
         ("worker", "10.66.0.1", "29500"),
-        ("worker", "10.66.0.2", "29501"),
-        ("scheduler", "10.66.0.3", "29502"),
-        ("server", "10.66.0.3", "29503"),
+        ("worker", "10.66.0.2", "29500"),
+        ("scheduler", "10.66.0.3", "29500"),
+        ("server", "10.66.0.3", "29501"),
     ]
 
 

@@ -9,7 +9,7 @@ from ddlbench.cluster import slurm
 from ddlbench.cluster.node_agent import free_port
 from ddlbench.cluster.slurm import allocation, ask, fields, own_address
 from ddlbench.errors import DdlbenchError
-from ddlbench.launch.roles import port_ranges
+from ddlbench.launch.roles import cluster, members, port_ranges
 
 SCONTROL = """#!/bin/sh
 case "$*" in
@@ -86,3 +86,19 @@ def test_ports_that_somebody_listens_at_are_left_to_them():
     first, second, *_ = port_ranges("190")
     with socket.create_server(("", first.start + 3)):
         assert free_port("190") == second.start
+
+
+def test_the_members_of_a_large_group_keep_to_the_range_that_was_free_on_their_nodes():
+    group = members("tensorflow", "parameter_server_async", 80, 40, workers_per_host=2)
+    first = next(port_ranges("190")).start
+    found = cluster(group, [f"10.0.0.{host}" for host in range(40)], [first] * 40)
+    assert found["worker"][-1] == f"10.0.0.39:{first + 1}"
+    assert (found["ps"], found["chief"]) == ([f"10.0.0.39:{first + 2}"], [f"10.0.0.39:{first + 3}"])
+    ours = [where for addresses in found.values() for where in addresses]
+    assert len(set(ours)) == len(group)
+    assert {int(where.rpartition(":")[2]) - first for where in ours} <= set(range(64))
+
+
+def test_members_that_share_an_address_have_ports_of_their_own():
+    found = cluster(members("torch", "ring_allreduce", 3, 3), ["127.0.0.1"] * 3)
+    assert len(set(found["worker"])) == 3

@@ -5,6 +5,7 @@ with a scheduler. These share the servers' host, which is the last one; if a stu
 the last worker's host.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,7 @@ def port_ranges(job: str) -> Iterator[range]:
 def cluster(
     group: Sequence[Member], addresses: Sequence[str], ports: Sequence[int] = ()
 ) -> dict[str, list[str]]:
-    """Find the addresses of a group's processes, each with its own port.
+    """Find the addresses of a group's processes, each with its own port there.
 
     Args:
         group: the members, by rank.
@@ -91,9 +92,11 @@ def cluster(
         By role, `address:port` of each process.
     """
     found: dict[str, list[str]] = {}
-    for rank, member in enumerate(group):
-        first = ports[member.host] if ports else FIRST_PORT
-        found.setdefault(member.role, []).append(f"{addresses[member.host]}:{first + rank}")
+    before: Counter[str] = Counter()  # by address, which hosts on the loopback interface share
+    for member in group:
+        address, first = addresses[member.host], ports[member.host] if ports else FIRST_PORT
+        found.setdefault(member.role, []).append(f"{address}:{first + before[address]}")
+        before[address] += 1
     return found
 
 
