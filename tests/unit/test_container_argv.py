@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ddlbench.containers.apptainer import apptainer_argv, program_environment
 from ddlbench.containers.container import Needs, variables_inside
-from ddlbench.containers.docker import JoinedNamespaces, client_environment, docker_argv
+from ddlbench.containers.docker import JoinedNamespaces, client_environment, docker_argv, published_argv
 from ddlbench.containers.podman import podman_argv, user_namespace
 from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
 from ddlbench.system.package import package_root
@@ -32,8 +32,7 @@ def test_the_command_of_a_docker_container_on_an_emulated_host():
         *("--env", "DDLBENCH_NETWORK_NAMESPACE=/proc/7/fd/8"),
         *("--env", "DDLBENCH_PROCESS_NAMESPACE=/proc/7/ns/pid"),
         *("--env", "GLOO_SOCKET_IFNAME=eth0", "--env", "HOME=/tmp", "--env", "OMP_NUM_THREADS=2"),
-        "sha256:f00",
-        *COMMAND,
+        *("--entrypoint", "/opt/ddlbench/bin/python", "sha256:f00", *COMMAND[1:]),
     ]
 
 
@@ -47,9 +46,19 @@ def test_the_command_of_a_podman_container_on_an_emulated_host():
         *("--user", "1000:1001", "--shm-size", "1024"),
         *("--volume", f"{SRC}:{SRC}:ro", "--volume", "/data:/data:ro", "--volume", "/logs:/logs:rw"),
         *("--env", "GLOO_SOCKET_IFNAME=eth0", "--env", "HOME=/tmp", "--env", "OMP_NUM_THREADS=2"),
-        "sha256:f00",
-        *COMMAND,
+        *("--entrypoint", "/opt/ddlbench/bin/python", "sha256:f00", *COMMAND[1:]),
     ]
+
+
+def test_no_entrypoint_of_an_image_comes_before_the_command():
+    for argv in (
+        docker_argv("sha256:f00", COMMAND, NEEDS, JOINED, run="a-run", shared_memory_bytes=1024),
+        podman_argv("sha256:f00", COMMAND, NEEDS, JOINED, run="a-run", shared_memory_bytes=1024),
+        published_argv("sha256:f00", COMMAND, NEEDS, run="a-run", port=7),
+    ):
+        entrypoint, image = argv.index("--entrypoint") + 1, argv.index("sha256:f00")
+        assert entrypoint < image
+        assert [argv[entrypoint], *argv[image + 1 :]] == COMMAND
 
 
 def test_only_podman_without_root_needs_a_sandbox_in_its_own_user_namespace():

@@ -1,7 +1,9 @@
-"""The fork server of a worker group: what it says when a worker cannot start."""
+"""The fork server of a worker group: what it says when a worker cannot start, and what is no answer of its."""
 
+import os
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -44,3 +46,22 @@ def test_a_framework_that_takes_too_long_to_import_is_not_waited_for(tmp_path):
     server = ForkServer(argv, variables, log=tmp_path / "log")
     with server, pytest.raises(DdlbenchError, match="took too long while starting"):
         server.start(MEMBER, time.monotonic() + 0.5)
+
+
+def test_a_framework_that_prints_while_it_is_imported_is_in_nobodys_way(tmp_path):
+    (tmp_path / "greeting.py").write_text(
+        "import os\nprint('hello')\nos.system('echo == CUDA ==')\ndef main(*_): ..."
+    )
+    argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "greeting"]
+    variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
+    member = replace(MEMBER, cores=sorted(os.sched_getaffinity(0)), log=str(tmp_path / "rank0.log"))
+    with ForkServer(argv, variables, log=tmp_path / "log") as server:
+        assert server.start(member, time.monotonic() + 60).wait(60) == 0
+    assert sorted((tmp_path / "log").read_text().splitlines()) == ["== CUDA ==", "hello"]
+
+
+def test_what_prints_in_place_of_the_servers_answers_is_quoted(tmp_path):
+    argv = ["sh", "-c", "echo == CUDA ==; exec sleep 100"]
+    told = r"rank 0 could not be started: something printed .*== CUDA =="
+    with ForkServer(argv, {}, log=tmp_path / "log") as server, pytest.raises(DdlbenchError, match=told):
+        server.start(MEMBER, time.monotonic() + 60)

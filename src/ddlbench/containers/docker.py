@@ -108,8 +108,7 @@ def run_arguments(
         *(gpus if needs.gpus else ()),
         *(word for path, mode in needs.folders.items() for word in ("--volume", f"{path}:{path}:{mode}")),
         *(word for name, value in sorted(inside.items()) for word in ("--env", f"{name}={value}")),
-        image,
-        *command,
+        *_running(image, command),
     ]
 
 
@@ -132,9 +131,14 @@ def published_argv(image: str, command: Sequence[str], needs: Needs, *, run: str
         *("--publish", f"127.0.0.1:{port}:{port}"),
         *(word for path, mode in needs.folders.items() for word in ("--volume", f"{path}:{path}:{mode}")),
         *(word for name, value in sorted(needs.variables.items()) for word in ("--env", f"{name}={value}")),
-        image,
-        *command,
+        *_running(image, command),
     ]
+
+
+def _running(image: str, command: Sequence[str]) -> tuple[str, ...]:
+    """The words for image and command: an image's own entrypoint would print something where messages are expected."""
+    program, *arguments = command
+    return "--entrypoint", program, image, *arguments
 
 
 def client_environment(inherited: Mapping[str, str], address: str) -> dict[str, str]:

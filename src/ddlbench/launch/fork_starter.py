@@ -11,6 +11,7 @@ from typing import Self
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail
 from ddlbench.protocol.channel import Closed, LineChannel, Silent
+from ddlbench.protocol.codec import Malformed
 from ddlbench.protocol.fork_messages import Start, Started, StartMember
 from ddlbench.system.processes import Orphan, adopt_orphans, describe_exit, die_with_parent
 
@@ -62,7 +63,7 @@ class ForkServer:
             Its process, which this process has adopted.
 
         Raises:
-            DdlbenchError: the server has died, or has not answered in time.
+            DdlbenchError: the server has died, has not answered in time, or something else than it has.
         """
         try:
             self._channel.send(start)
@@ -72,6 +73,11 @@ class ForkServer:
         except Closed as error:
             how = describe_exit(self._process.wait())
             raise DdlbenchError(f"{_name(start)} could not be started ({how}){tail(self._log)}") from error
+        except Malformed as error:
+            raise DdlbenchError(
+                f"{_name(start)} could not be started: something printed where the fork server answers ({error}). "
+                f"Does the environment's interpreter, or its image, print a greeting?{tail(self._log)}"
+            ) from error
 
     def is_alive(self) -> bool:
         """Whether the server can start more."""

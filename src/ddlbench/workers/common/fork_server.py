@@ -13,7 +13,8 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -32,7 +33,8 @@ def main(module: str) -> None:
     Args:
         module: dotted name; each worker calls its `main(control, rank)`.
     """
-    worker = imported(module)
+    with standard_output_at_standard_error():
+        worker = imported(module)
     channel: LineChannel[Start] = LineChannel(sys.stdin.buffer, sys.stdout.buffer, kinds=STARTS)
     hosts: dict[str, LineChannel[Started]] = {}
     while True:
@@ -44,6 +46,23 @@ def main(module: str) -> None:
             hosts[start.host] = new_host(worker, hosts.values(), start.control_group)
         hosts[start.host].send(start)
         channel.send(hosts[start.host].receive())
+
+
+@contextmanager
+def standard_output_at_standard_error() -> Iterator[None]:
+    """Let what is printed, by libraries too, go to standard error for a while: answers go to standard output.
+
+    Yields:
+        Nothing; the body of the `with` runs.
+    """
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(answers, 1)
+        os.close(answers)
 
 
 def imported(module: str) -> ModuleType:
