@@ -37,7 +37,6 @@ def make_image(
     bare: Sequence[str | Path] = (),
     folder: Path,
     report: Report,
-    timeout_s: float = TIMEOUT_S,
 ) -> dict[str, Any]:
     """Build the image of a framework, unless the engine has one that was made from the same files.
 
@@ -48,7 +47,6 @@ def make_image(
         bare: the description of its bare environment, if something is built from its source against it.
         folder: a folder to work in, which the caller removes.
         report: is called with lines about the progress.
-        timeout_s: of each step.
 
     Returns:
         The description: name, runtime (docker), image, image_id, base, base_id, python (path inside), python_version,
@@ -76,9 +74,9 @@ def make_image(
     image = f"ddlbench/{name}:{making[:12]}"
     if engine.image_id(client, image) is None:
         report(f"image {name}: collecting its packages")
-        context = _context(dockerfile, requirements, base_image, folder, report, timeout_s)
+        context = _context(dockerfile, requirements, base_image, folder, report)
         if recipe:
-            _add_built(recipe, environment, context, report, timeout_s)
+            _add_built(recipe, environment, context, report)
         label = sha256_json(os.path.abspath(folder))[:12]
         arguments = {
             "BASE": base_image["image"],
@@ -90,7 +88,7 @@ def make_image(
         network = "none" if base_image["base"] == DEBIAN_PACKAGES else None
         try:
             build(
-                client, Build(context, image, arguments, labels, network), report=report, timeout_s=timeout_s
+                client, Build(context, image, arguments, labels, network), report=report, timeout_s=TIMEOUT_S
             )
         finally:
             engine.remove_replaced(client, image, f"{_BUILD}={label}")
@@ -131,7 +129,6 @@ def _context(
     base: Mapping[str, Any],
     folder: Path,
     report: Report,
-    timeout_s: float,
 ) -> Path:
     """Make a folder with all that the build needs: the Dockerfile, the requirements and their packages."""
     what = f"the packages of image {dockerfile.parent.name}"
@@ -145,22 +142,20 @@ def _context(
     context = folder / "context"
     (context / "wheels").mkdir(parents=True)
     download = ["download", "--no-deps", "--only-binary=:all:", f"--dest={context / 'wheels'}"]
-    taken = pip_locked(python, download, requirements, what, timeout_s=timeout_s, report=report)
+    taken = pip_locked(python, download, requirements, what, timeout_s=TIMEOUT_S, report=report)
     shutil.copyfile(taken, context / taken.name)
     shutil.copyfile(dockerfile, context / "Dockerfile")
     return context
 
 
-def _add_built(
-    recipe: Recipe, bare: Mapping[str, Any], context: Path, report: Report, timeout_s: float
-) -> None:
+def _add_built(recipe: Recipe, bare: Mapping[str, Any], context: Path, report: Report) -> None:
     """Add the wheel that is built from its source to the packages; the bare environment has the same wheel."""
     if "python" not in bare:
         raise DdlbenchError(f"{recipe.name} is built in its bare environment, which there is none of")
     python = Path(bare["python"])
     against = {name: version for name, version in packages(python).items() if name != recipe.name}
     folder = context.parent / "build"
-    file, _ = wheel(recipe, python, against, folder, timeout_s=timeout_s, report=report)
+    file, _ = wheel(recipe, python, against, folder, timeout_s=TIMEOUT_S, report=report)
     shutil.copyfile(file, context / "wheels" / file.name)
     pinned = f"{recipe.name}=={recipe.version} --hash=sha256:{sha256_file(file)}\n"
     (context / BUILT).write_text(pinned)

@@ -46,19 +46,18 @@ class AveragePoolTo(HybridBlock):
         return F.contrib.AdaptiveAvgPooling2D(images, output_size=self.size)
 
 
-def build(name: str, shape: Shape, *, dropout: bool = False) -> HybridBlock:
+def build(name: str, shape: Shape) -> HybridBlock:
     """Build a model with weights that are zero.
 
     Args:
         name: Of a model in `architectures`.
         shape: Of an image: height, width, channels.
-        dropout: Whether to keep the dropout layers.
 
     Returns:
         A network from images (batch, channels, height, width) to logits (batch, classes). Its trained parameters are in
         the canonical order and axes.
     """
-    model = sequence(layers(name, shape, dropout=dropout))
+    model = sequence(layers(name, shape))
     model.initialize(mx.init.Zero())
     return model
 

@@ -56,19 +56,18 @@ class AveragePoolTo(keras.layers.Layer):
         raise ValueError(f"images of {height}x{width} are not averaged to {self.size}x{self.size} here")
 
 
-def build(name: str, shape: Shape, *, dropout: bool = False) -> keras.Model:
+def build(name: str, shape: Shape) -> keras.Model:
     """Build a model with weights that are zero.
 
     Args:
         name: Of a model in `architectures`.
         shape: Of an image: height, width, channels.
-        dropout: Whether to keep the dropout layers.
 
     Returns:
         A network from images (batch, height, width, channels) to logits (batch, classes). Its trainable variables
         are in the canonical order, with Keras' axes (see `to_keras`).
     """
-    return keras.Sequential([keras.Input(shape), *parts(layers(name, shape, dropout=dropout))])
+    return keras.Sequential([keras.Input(shape), *parts(layers(name, shape))])
 
 
 def parts(layers: Layers) -> Iterator[keras.layers.Layer]:

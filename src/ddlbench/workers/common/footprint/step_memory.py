@@ -35,17 +35,13 @@ class Habits:
 
     Attributes:
         pool_index_bytes: what a max pooling keeps for each output, to know which input was the largest.
-        keeps_pooled: the backward pass of a max pooling reads its output.
         reorders: convolutions copy what they read and write into oneDNN's order, and back.
         pads: an image is copied with its margin before a convolution that has one and a stride.
-        rectifies_in_place: a rectifier writes over what it reads, forward and back, where nobody else needs that.
     """
 
     pool_index_bytes: int = 0
-    keeps_pooled: bool = False
     reorders: bool = False
     pads: bool = False
-    rectifies_in_place: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,8 +136,7 @@ class Step:
         """
         heap, habits = self.heap, self.habits
         if isinstance(layer, ReLU):
-            in_place = habits.rectifies_in_place and block.holders == 1
-            result = heap.keep(block) if in_place else heap.new(self.bytes(made))
+            result = heap.new(self.bytes(made))
             return result, [heap.keep(result)]
         if isinstance(layer, Conv):
             read = heap.keep(block)
@@ -156,8 +151,7 @@ class Step:
         result = heap.new(self.bytes(made))
         if isinstance(layer, MaxPool):
             index = heap.new(habits.pool_index_bytes * self.bytes(made) // FLOAT_BYTES)
-            pooled = [heap.keep(result)] if habits.keeps_pooled else []
-            return result, [heap.keep(block), index, *pooled]
+            return result, [heap.keep(block), index]
         return result, [heap.keep(block)]
 
     def backward(self, done: Sequence[Done], gradient: Block, *, is_first: bool = True) -> Block:
@@ -195,9 +189,6 @@ class Step:
             The gradient of its input; a block of no size where it is not needed.
         """
         heap = self.heap
-        if isinstance(done.layer, ReLU) and self.habits.rectifies_in_place and gradient.holders == 1:
-            heap.drop(*done.saved)
-            return gradient
         result = heap.new(self.bytes(done.taken) if is_asked else 0)
         match done.layer:
             case Conv(inputs, outputs, kernel, bias=bias):
