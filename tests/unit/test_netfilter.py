@@ -9,7 +9,7 @@ from ddlbench.network import netfilter
 
 @pytest.mark.parametrize("length", range(9))
 def test_an_attribute_tells_its_length_and_is_padded_to_four_bytes(length):
-    attribute = netfilter._attribute(7, b"x" * length)
+    attribute = netfilter.attribute(7, b"x" * length)
     assert struct.unpack_from("=HH", attribute) == (4 + length, 7)
     assert len(attribute) % 4 == 0
     assert attribute[4:].rstrip(b"\0") == b"x" * length

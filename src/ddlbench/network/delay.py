@@ -19,10 +19,10 @@ from contextlib import suppress
 from random import uniform
 from time import monotonic_ns, sleep
 
+from ddlbench.network.netfilter import NETLINK_NETFILTER, attribute
 from ddlbench.system.calls import set_timer_slack
 from ddlbench.system.namespaces import entered
 
-_NETLINK_NETFILTER = 12
 _SUBSYSTEM_QUEUE = 3
 _VERDICT_BATCH, _CONFIG = 3, 2
 _REQUEST, _ACK = 1, 4
@@ -60,18 +60,18 @@ class Queue:
         self.delay_ns = self.jitter_ns = 0
         self.waiting: deque[tuple[int, int]] = deque()  # (due, packet id)
         with entered(namespace):
-            self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
+            self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
         self.socket.bind((0, 0))
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _SOCKET_BUFFER_BYTES)
         except PermissionError:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
         self.socket.setsockopt(_SOL_NETLINK, _NO_ENOBUFS, 1)
-        self._configure(_attribute(1, struct.pack("!BBH", 1, 0, 0)))  # bind
-        self._configure(_attribute(2, struct.pack("!IB", 0, _COPY_META)))
-        self._configure(_attribute(3, struct.pack("!I", QUEUE_PACKETS)))
+        self._configure(attribute(1, struct.pack("!BBH", 1, 0, 0)))  # bind
+        self._configure(attribute(2, struct.pack("!IB", 0, _COPY_META)))
+        self._configure(attribute(3, struct.pack("!I", QUEUE_PACKETS)))
         flags = struct.pack("!I", _GSO_FLAG)
-        self._configure(_attribute(5, flags) + _attribute(4, flags))
+        self._configure(attribute(5, flags) + attribute(4, flags))
         self.socket.setblocking(False)
 
     def take(self, buffer: bytearray) -> None:
@@ -113,7 +113,7 @@ class Queue:
                     break
                 last = self.waiting.popleft()[1]
             self.socket.send(
-                self._message(_VERDICT_BATCH, _attribute(2, struct.pack("!II", _ACCEPT, last)), 0)
+                self._message(_VERDICT_BATCH, attribute(2, struct.pack("!II", _ACCEPT, last)), 0)
             )
         return self.waiting[0][0] if self.waiting else None
 
@@ -128,10 +128,6 @@ class Queue:
             "=IHHII", 20 + len(attributes), _SUBSYSTEM_QUEUE << 8 | kind, _REQUEST | flags, 0, 0
         ) + struct.pack("!BBH", 0, 0, self.number)
         return header + attributes
-
-
-def _attribute(kind: int, payload: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(payload), kind) + payload + b"\0" * (-len(payload) % 4)
 
 
 def serve(namespaces: list[int]) -> None:

@@ -11,11 +11,13 @@ wireless or virtual interface carries ethernet only if the configuration names i
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, get_args
 
 from ddlbench.errors import ConfigError, DdlbenchError, nearest
 from ddlbench.network.interfaces import Interface, interfaces, speed, table
 
-FABRICS = ("loopback", "emulated", "ethernet", "infiniband")
+Fabric = Literal["loopback", "emulated", "ethernet", "infiniband"]
+FABRICS: tuple[Fabric, ...] = get_args(Fabric)
 NAMEABLE = ("ethernet", "infiniband")  # fabrics whose interface the configuration can name
 OF_EMULATED_HOSTS = Interface("eth0", "virtual")
 _TAKES: Mapping[str, str] = {

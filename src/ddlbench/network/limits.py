@@ -21,11 +21,11 @@ from ddlbench.network.delay import QUEUE_PACKETS
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port
 from ddlbench.network.shaping import Backend, Netem
-from ddlbench.network.sizes import BYTES_PER_MS, queue_bytes, sizing_link
+from ddlbench.network.sizes import BYTES_PER_MS, LONGEST_TRAIN, queue_bytes, sizing_link
 from ddlbench.network.star import Star
+from ddlbench.network.traffic import FRAME
 from ddlbench.system.namespaces import entered
 
-FRAME_BYTES = 1514
 # The queues' share of the available memory; the hosts' own processes and TCP's buffers need the rest.
 QUEUE_SHARE = 0.25
 TBF_MOST_MBIT = (2**32 - 1) * 8e-6  # it counts bytes a second in 32 bits
@@ -34,7 +34,6 @@ NETEM_LONGEST_MS = (2**32 - 1) * 64e-6  # it counts steps of 64 ns in 32 bits
 _SETTLE_S, _WINDOW_S, _WINDOWS = 0.06, 0.03, 5
 _TRIES, _PAUSE_S = 3, 0.2
 _CHUNK_BYTES = 1 << 18
-_LONGEST_TRAIN = 65536
 _CONNECT_TIMEOUT_S = 10.0
 
 
@@ -99,10 +98,10 @@ def check_delay(link: Link, backend: Backend) -> None:
                 "Ask for less latency or less `dilation`."
             )
         return
-    packets = _flight_bytes(link) // FRAME_BYTES
+    packets = _flight_bytes(link) // FRAME
     if packets > QUEUE_PACKETS:
         raise LinkRefused(
-            f"{link}: {packets:,} frames of {FRAME_BYTES:,} bytes are in flight at a time, and the queue of delayed "
+            f"{link}: {packets:,} frames of {FRAME:,} bytes are in flight at a time, and the queue of delayed "
             f"verdicts (NFQUEUE) is set to hold {QUEUE_PACKETS:,}; a kernel with netem has no such limit. Ask for a "
             f"lower rate or latency (at this rate at most {link.latency_ms * QUEUE_PACKETS / packets:.4g} ms): "
             "a larger `dilation` changes nothing."
@@ -178,7 +177,7 @@ def forwarded_mbit(star: Star, train: int) -> float:
     ports = star.backend.ports[: len(star.addresses)]
     with ExitStack() as stack:
         _set_trains(ports, train)
-        stack.callback(_set_trains, ports, _LONGEST_TRAIN)
+        stack.callback(_set_trains, ports, LONGEST_TRAIN)
         out, into = _ring(star, stack)
         stop, running = os.pipe()
         cores = sorted(os.sched_getaffinity(0))[: len(out)]

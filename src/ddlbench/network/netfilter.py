@@ -10,7 +10,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-_NETLINK_NETFILTER = 12
+NETLINK_NETFILTER = 12
 _SUBSYSTEM_NFTABLES = 10
 _BATCH_BEGIN, _BATCH_END = 0x10, 0x11
 _NEWTABLE, _NEWCHAIN, _NEWRULE, _DELRULE = 0, 3, 6, 8
@@ -43,17 +43,17 @@ class Forwarding:
     """The rules for forwarded packets in the network namespace in which the object was made."""
 
     def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
         self._socket.bind((0, 0))
         hook = _nested(4, _number(1, _FORWARD_HOOK) + _number(2, 0))
         chain = (
-            _attribute(1, _TABLE)
-            + _attribute(3, _CHAIN)
+            attribute(1, _TABLE)
+            + attribute(3, _CHAIN)
             + hook
             + _number(5, _ACCEPT)
-            + _attribute(7, b"filter\0")
+            + attribute(7, b"filter\0")
         )
-        self._commit([(_NEWTABLE, _CREATE, _attribute(1, _TABLE)), (_NEWCHAIN, _CREATE, chain)])
+        self._commit([(_NEWTABLE, _CREATE, attribute(1, _TABLE)), (_NEWCHAIN, _CREATE, chain)])
         self._queue_expression = _native_queue
         try:
             self.replace([Rule("lo", queue=0)])
@@ -72,7 +72,7 @@ class Forwarding:
         Raises:
             OSError: the kernel refused.
         """
-        place = _attribute(1, _TABLE) + _attribute(2, _CHAIN)
+        place = attribute(1, _TABLE) + attribute(2, _CHAIN)
         commands = [(_DELRULE, 0, place)]
         for rule in rules:
             if rule.loss > 0:
@@ -121,27 +121,36 @@ def _message(kind: int, flags: int, attributes: bytes, *, family: int, resource:
     return struct.pack("=IHHII", 16 + len(body), kind, flags | _REQUEST, 0, 0) + body
 
 
-def _attribute(kind: int, payload: bytes) -> bytes:
+def attribute(kind: int, payload: bytes) -> bytes:
+    """Encode an attribute of a netlink message.
+
+    Args:
+        kind: its number.
+        payload: its content.
+
+    Returns:
+        The attribute, filled up to whole words.
+    """
     return struct.pack("=HH", 4 + len(payload), kind) + payload + b"\0" * (-len(payload) % 4)
 
 
 def _number(kind: int, value: int) -> bytes:
-    return _attribute(kind, struct.pack("!I", value))
+    return attribute(kind, struct.pack("!I", value))
 
 
 def _nested(kind: int, payload: bytes) -> bytes:
-    return _attribute(kind | _NESTED, payload)
+    return attribute(kind | _NESTED, payload)
 
 
 def _expression(name: str, attributes: bytes) -> bytes:
-    return _nested(1, _attribute(1, name.encode() + b"\0") + _nested(2, attributes))
+    return _nested(1, attribute(1, name.encode() + b"\0") + _nested(2, attributes))
 
 
 def _expressions(interface: str, then: list[bytes]) -> bytes:
     name = interface.encode().ljust(16, b"\0")
     from_interface = [
         _expression("meta", _number(1, _REGISTER) + _number(2, _META_INPUT_NAME)),
-        _expression("cmp", _number(1, _REGISTER) + _number(2, _EQUAL) + _nested(3, _attribute(1, name))),
+        _expression("cmp", _number(1, _REGISTER) + _number(2, _EQUAL) + _nested(3, attribute(1, name))),
     ]
     return _nested(4, b"".join(from_interface + then))
 
@@ -159,17 +168,15 @@ def _lose(probability: float) -> list[bytes]:
     return [
         _expression("numgen", _number(1, _REGISTER) + _number(2, _RANDOM_RANGE) + _number(3, _RANDOM)),
         _expression("byteorder", swap),
-        _expression("cmp", _number(1, _REGISTER) + _number(2, _LESS) + _nested(3, _attribute(1, below))),
+        _expression("cmp", _number(1, _REGISTER) + _number(2, _LESS) + _nested(3, attribute(1, below))),
         _expression("immediate", _number(1, _VERDICT_REGISTER) + drop),
     ]
 
 
 def _native_queue(number: int) -> bytes:
-    return _expression(
-        "queue", _attribute(1, struct.pack("!H", number)) + _attribute(2, struct.pack("!H", 1))
-    )
+    return _expression("queue", attribute(1, struct.pack("!H", number)) + attribute(2, struct.pack("!H", 1)))
 
 
 def _target_queue(number: int) -> bytes:
     information = struct.pack("=H", number).ljust(8, b"\0")
-    return _expression("target", _attribute(1, b"NFQUEUE\0") + _number(2, 0) + _attribute(3, information))
+    return _expression("target", attribute(1, b"NFQUEUE\0") + _number(2, 0) + attribute(3, information))

@@ -83,7 +83,7 @@ class Backend(AbstractContextManager["Backend"]):
             for port in self.ports:
                 for egress in port.egresses:
                     egress.netlink.tc("del", index=egress.index, handle=_ROOT, parent=TC_H_ROOT)
-                port.netlink.link("set", index=port.index, gso_max_size=65536)
+                port.netlink.link("set", index=port.index, gso_max_size=LONGEST_TRAIN)
         self._delay_and_lose(links)
         self.links = None if links is None else list(links)
 
