@@ -83,9 +83,8 @@ def run_command(
                 if _ERROR.search(last[-1]) and len(errors) < _SHOWN_ERRORS:
                     errors.append(last[-1])
             on_line(line)
-        os.waitid(
-            os.P_PID, process.pid, os.WEXITED | os.WNOWAIT
-        )  # as long as it is there, its group is its own
+        # As long as nobody has waited for it, the number of its group is of no other one.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     finally:
         timer.cancel()
         os.killpg(process.pid, signal.SIGKILL)
