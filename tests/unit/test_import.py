@@ -15,8 +15,6 @@ from ddlbench.prediction.foreign import files
 from ddlbench.prediction.foreign.files import read_foreign
 from ddlbench.prediction.foreign.imported import is_imported, read_imported
 from ddlbench.prediction.foreign.table import import_table
-from ddlbench.prediction.question import Unanswerable
-from ddlbench.recommender.uploads import Upload, take_over
 
 # The rows that anwar2021 prints (table 4).
 PRINTED = """Workers,Batch Size,Latency,Time Per Epoch
@@ -135,59 +133,6 @@ def test_mixed_units_are_told_apart_by_the_cell_the_name_or_the_usual_one(tmp_pa
     assert found.mistakes == [(4, "latency is '20 Mbit/s', whose unit 'Mbit/s' does not fit")]
 
 
-@pytest.mark.parametrize(
-    ("header", "time_ms", "loss_percent", "unused"),
-    [
-        ("step_time,loss", 4, 0, "'loss'"),
-        ("step_time,loss_percent", 4, 2, ""),
-        ("step_time,loss_s", 4, 0, "'loss_s'"),
-        ("step_time,epoch", 4, 0, "'epoch'"),
-        ("epoch,step_time", 2, 0, "'epoch'"),
-        ("step_time,step_time_min", 4, 0, "'step_time_min'"),
-        ("step_time,epoch_time", 4, 0, "'epoch_time'"),
-        ("Step time (min),note", 240_000, 0, "'note'"),
-    ],
-)
-def test_a_name_that_may_be_of_something_else_is_not_used_and_that_is_said(
-    tmp_path, capsys, header, time_ms, loss_percent, unused
-):
-    (tmp_path / "table.csv").write_text(f"workers,batch,{header}\n1,8,4,2\n")
-    assert main(["import", "table.csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[0].partition("not used: ")[2] == unused
-    ((found,), _) = read_imported(tmp_path / "imported/table.csv")
-    assert (found.time_ms, found.cell.loss_percent) == (time_ms, loss_percent)
-
-
-def test_what_may_be_of_something_else_is_used_where_it_is_said_to_be_ours(tmp_path):
-    given = {"epoch_time": "epoch", "loss": "loss"}
-    (found,) = imported("workers,batch,epoch,loss\n1,8,4,2\n", tmp_path, given=given).measured
-    assert (found.time_ms, found.cell.loss_percent) == (4000, 2)
-
-
-def test_rows_need_no_number_in_a_column_of_times_that_is_not_used(tmp_path):
-    found = imported("workers,batch,epoch_time,step_time\n1,8,0,5\n", tmp_path)
-    assert ([each.time_ms for each in found.measured], found.mistakes) == ([5], [])
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("step_time_min", "minutes, or a minimum"), ("rate_mbit", "which is no unit of step_time")],
-)
-def test_a_column_whose_unit_is_unclear_or_wrong_is_refused(tmp_path, capsys, name, message):
-    (tmp_path / "table.csv").write_text(f"workers,batch,{name}\n1,8,2\n")
-    assert main(["import", "table.csv", "--column", f"step_time={name}"]) == 1
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "imported").exists()
-
-
-@pytest.mark.parametrize(
-    "name", ["bandwidth_mbit_s", "Bandwidth (Mbit/s)", "rate_mbit_per_s", "link rate mbit"]
-)
-def test_a_rate_is_found_however_its_unit_is_written(tmp_path, name):
-    (found,) = imported(f"workers,batch,step_time,{name}\n2,8,5,400\n", tmp_path).measured
-    assert found.cell.bandwidth_mbit == 400
-
-
 def test_a_comma_that_may_be_a_decimal_one_is_no_thousand(tmp_path):
     rows = ["1;64;55,123", "2;64;1,234,567", "3;64;1,234.5", "4;64;55.123", "5;64;0,5"]
     found = imported("\n".join(["workers;batch;step_time", *rows]), tmp_path)
@@ -206,44 +151,6 @@ def test_percent_and_fractions_of_accuracy_are_told_by_all_rows(tmp_path):
 def test_epochs_become_steps_where_the_number_of_images_is_known(tmp_path):
     found = imported("workers,batch,epoch_time\n1,600,50\n", tmp_path, images=60_000)
     assert (found.per, found.measured[0].time_ms) == ("step", 500)
-
-
-def test_columns_are_mapped_by_options_and_a_header_can_be_given(tmp_path, capsys):
-    (tmp_path / "bare.csv").write_text("4,64000,0,6,419,0.42\n3,64000,0,7,503,0.48\n")
-    arguments = ["import", "bare.csv", "--header", "n,batch,delay_ms,t1,t2_s,acc"]
-    assert main([*arguments, "--column", "workers=n", "--column", "epoch_time=t2_s"]) == 0
-    (first, _), per = read_imported(tmp_path / "imported/bare.csv")
-    assert (first.time_ms, first.accuracy_percent, first.source, per) == (
-        419_000,
-        42,
-        "bare.csv: line 1",
-        "epoch",
-    )
-    assert main([*arguments, "--column", "wokers=n"]) == 2
-    assert "did you mean 'workers'" in capsys.readouterr().err
-
-
-def test_a_column_of_ours_that_there_is_not_is_named_to_the_server_too(tmp_path):
-    (tmp_path / "sent").write_text("n,batch,step_time\n1,8,2\n")
-    upload = Upload("theirs", ["wokers=n"], None, None, False)
-    with pytest.raises(Unanswerable, match="did you mean 'workers'") as refused:
-        take_over(upload, tmp_path / "sent", tmp_path)
-    assert refused.value.key == "column"
-
-
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [
-        ("workers,epoch_time", "no column is batch_size"),
-        ("workers,batch", "no column is step_time or epoch_time"),
-        ("workers,nodes,batch,epoch_time", "'workers' and 'nodes' may both be workers"),
-    ],
-)
-def test_a_missing_or_double_column_is_named_and_nothing_is_written(tmp_path, capsys, header, message):
-    (tmp_path / "table.csv").write_text(f"{header}\n1,2,3,4\n")
-    assert main(["import", "table.csv"]) == 1
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "imported").exists()
 
 
 @pytest.mark.parametrize(
