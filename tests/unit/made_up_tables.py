@@ -106,3 +106,8 @@ def _measured(point: Mapping[str, Any], fits: bool, number: int, epoch: int) -> 
             f"{metric}_high": value * (1 + 1.4 * width),
         }
     return {**facts, "status": "measured", "reason": None}
+
+
+def batch_figure(**more):
+    """A figure of times by batch size, with a line for each number of workers."""
+    return figure("made_fig1", "batch_size", "epoch_time_s", "workers", **more)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from made_up_tables import figure, made_up_table
+from made_up_tables import batch_figure, figure, made_up_table
 
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.figures import draw, drawing, drawn_rows, theme
@@ -50,10 +50,6 @@ def table_for(shown):
     return made_up_table(axes, epochs=3 * per_epoch, per_epoch=per_epoch, fits_gb=3.5)
 
 
-def batch_figure(**more):
-    return figure("made_fig1", "batch_size", "epoch_time_s", "workers", **more)
-
-
 @pytest.fixture
 def batch_table():
     return made_up_table({"batch_size": AXES["batch_size"], "workers": [1, 2, 4]}, fits_gb=3.5, memory_gb=8.0)
@@ -75,21 +71,6 @@ def test_every_figure_of_the_studies_is_drawn_with_its_rows_and_its_caption(show
     assert len(rows) == len(table_for(shown)) + more.get(shown.name, 0)
     y = "training_time_ms" if shown.name == "pani2020_fig3" else shown.y
     assert {shown.x, y, f"{y}_low", f"{y}_high", "repetitions", "dilation", "status", "reason"} <= set(rows)
-
-
-@pytest.mark.parametrize("device", ["V100, fp32", None])
-def test_the_speed_up_of_a_device_is_relative_to_one_of_its_own_kind(device):
-    table = made_up_table({"workers": [1, 2]}, batch_size=128)
-    table["batch_size"] *= table["workers"]
-    tables = [
-        table.assign(
-            replay=name, compute=None if name is None else "replay", images_per_second=[rate, rate * gain]
-        )
-        for name, rate, gain in (("K80, fp32", 100.0, 3.9), (device, 1000.0, 3.0))
-    ]
-    both = pd.concat([each.assign(point_id=f"{n}" + each["point_id"]) for n, each in enumerate(tables)])
-    rows = points(both, figure("made_fig1", "workers", "speedup", "replay"))
-    assert list(rows.loc[rows["workers"] == 2, "speedup"]) == pytest.approx([3.9, 3.0])
 
 
 def test_linear_scaling_is_the_throughput_of_one_gpu_times_their_number_on_any_axis():
@@ -213,34 +194,6 @@ def test_series_differ_in_colour_shape_and_line_type():
     assert len(set(zip(*theme.styles(20), strict=True))) == 20
 
 
-def test_workers_are_in_numeric_order_and_models_as_in_the_table():
-    table = made_up_table({"workers": [8, 1, 2, 16], "batch_size": [64]})
-    assert list(points(table, batch_figure())["series"].cat.categories) == ["1", "2", "8", "16"]
-    table = made_up_table({"model": ["mlp", "conv2", "conv1"]})
-    rows = points(table, figure("made_fig2", "bandwidth_mbit", "step_time_ms", "model"))
-    assert list(rows["series"].cat.categories) == ["mlp", "conv2", "conv1"]
-
-
-def test_one_worker_has_no_link_and_so_belongs_to_every_latency():
-    table = made_up_table({"latency_ms": [0.0, 20.0], "workers": [1, 2], "batch_size": [64]})
-    rows = points(table, batch_figure(where={"latency_ms": [20.0]}))
-    assert [(row.workers, row.latency_ms) for row in rows[rows["workers"] == 2].itertuples()] == [(2, 20.0)]
-    assert (rows["workers"] == 1).sum() == 1
-
-
-def test_real_and_emulated_points_are_told_apart_without_being_asked():
-    emulated = made_up_table({"workers": [2], "batch_size": [64, 128]})
-    real = emulated.assign(fabric="ethernet", point_id=emulated["point_id"] + "-ethernet")
-    rows = points(pd.concat([emulated, real]), batch_figure())
-    assert list(rows["series"].cat.categories) == ["2, emulated", "2, ethernet"]
-
-
-def test_two_points_at_one_place_are_refused_and_what_differs_is_named():
-    table = made_up_table({"latency_ms": [0.0, 20.0], "workers": [2], "batch_size": [64]})
-    with pytest.raises(ConfigError, match=r"made_fig1: 2 points lie at batch_size 64, series 2.* latency_ms"):
-        points(table, batch_figure())
-
-
 def test_a_column_that_the_table_lacks_is_named_with_the_nearest_one(batch_table):
     with pytest.raises(ConfigError, match=r"no column 'epoch_time' \(did you mean 'epoch_time_s'\?\)"):
         points(batch_table, figure("made_fig1", "batch_size", "epoch_time", "workers"))
@@ -291,24 +244,3 @@ def test_lines_that_two_things_tell_apart_are_named_as_in_the_legend_where_they_
     table.loc[table["devices"] == "gpu", ["status", "reason"]] = ["not_available", "no GPU here"]
     (words,) = layers(line_chart(points(table, batch_figure()), batch_figure()), "text")
     assert list(words["words"]) == ["1, GPU; 2, GPU: no GPU here"]
-
-
-@pytest.mark.parametrize("devices", ["cpu", "gpu"])
-def test_devices_tell_lines_apart_and_a_point_that_was_not_replayed_is_this_machines(devices):
-    table = made_up_table({"batch_size": [64, 256]}, workers=1, devices=devices)
-    card = table.assign(
-        devices="cpu", compute="replay", replay="A card", point_id=table["point_id"] + "-card"
-    )
-    rows = points(pd.concat([table, card]), figure("made_fig1", "batch_size", "epoch_time_s", lines="replay"))
-    assert list(rows["series"].cat.categories) == ["this machine", "A card"]
-    assert dict(zip(rows["series"], rows["compute"], strict=True)) == {
-        "this machine": "real",
-        "A card": "replay",
-    }
-
-
-def test_where_chooses_what_was_computed_for_real_though_tables_do_not_say_it():
-    table = made_up_table({"batch_size": [64, 256]}, workers=1)
-    replayed = table.assign(compute="replay", point_id=table["point_id"] + "-replayed")
-    shown = figure("made_fig1", "batch_size", "epoch_time_s", where={"compute": ("real",)})
-    assert list(points(pd.concat([table, replayed]), shown)["batch_size"]) == [64, 256]
