@@ -19,6 +19,7 @@ from ddlbench.sweep.steps import (
     joined_times_ms,
     planned_steps,
     train,
+    warm_up,
 )
 from ddlbench.workers.common.memory import parameter_bytes
 from tests.support.repository import REPOSITORY
@@ -65,6 +66,15 @@ def test_a_repetition_that_stalls_is_cut_and_one_that_waits_for_time_outs_is_not
     monkeypatch.setattr(steps_module, "monotonic", lambda: group.now_s)
     parts = train(group, 16, budget_s=0.2).parts
     assert [len(part[0].step_times_ms[0]) for part in parts] == [4] * (trained // 4)
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "most", "trained"), [(10.0, 3, 3), (150.0, 3, 2), (300.0, 3, 1), (10.0, 1, 1), (10.0, 0, 0)]
+)
+def test_warming_up_takes_no_longer_than_a_repetition_but_for_its_first_step(step_ms, most, trained):
+    group = Steps([step_ms] * 16)
+    assert warm_up(group, replace(MEASURE, warmup_steps=most)) == trained
+    assert len(group.times_ms) == 16 - trained
 
 
 def a_replay(kind="gpu"):

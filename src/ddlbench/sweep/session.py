@@ -36,7 +36,7 @@ from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, 
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
 from ddlbench.sweep.stagger import Stagger
-from ddlbench.sweep.steps import is_cold_for, planned_steps, steps_of_training, train
+from ddlbench.sweep.steps import is_cold_for, planned_steps, steps_of_training, train, warm_up
 from ddlbench.sweep.undisturbed import despite_a_crash, patience_s, undisturbed
 from ddlbench.system.clock import Clock
 from ddlbench.telemetry.telemetry import RunTelemetry
@@ -177,11 +177,10 @@ class Session:
         if not all(reply.fits for reply in prepared):
             return not_fitting(lacked_memory(self.job.group, self.group, prepared))
         is_cold = is_cold_for(pending.point, new_link=is_new, new_group=self.is_cold)
-        warmup_steps = self.job.measure.warmup_steps if is_cold else 0
         self.is_cold = False
         counts = (each.parameter_count for each in prepared if each.parameter_count is not None)
         with self.group.fillers.running():
-            of_training = self._trained(pending, warmup_steps)
+            of_training = self._trained(pending, is_cold=is_cold)
         return {"link": link, **of_training, "parameter_count": next(counts)}
 
     def _prepared(self, pending: PendingPoint) -> list[Prepared]:
@@ -193,11 +192,10 @@ class Session:
             self.clock.steps_s += monotonic() - began
         return prepared
 
-    def _trained(self, pending: PendingPoint, warmup_steps: int) -> dict[str, object]:
+    def _trained(self, pending: PendingPoint, *, is_cold: bool) -> dict[str, object]:
         """Train as many steps as each repetition of the point has; the first time, find out how many that is."""
         group, measure, began = self.group.group, self.job.measure, monotonic()
-        if warmup_steps:
-            group.train(warmup_steps)
+        warmup_steps = warm_up(group, measure) if is_cold else 0
         whole = steps_of_training(pending.point, self.job.datasets[pending.point.dataset_key].train_images)
         if whole is None and pending.steps is None:
             pending.steps, pilot_steps = planned_steps(group, measure, pending.point, pending.dilation)

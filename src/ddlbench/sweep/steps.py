@@ -98,17 +98,40 @@ def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: 
     """
     fewest = _fewest(measure, point)
 
-    def fitting(step_ms: float) -> int:
-        """How many steps fit into the budget, between the fewest and the most."""
-        return min(measure.max_steps, max(fewest, int(measure.step_budget_s * 1000 / step_ms)))
+    def planned(step_ms: float) -> int:
+        """As many as fit, between the fewest and the most."""
+        return min(measure.max_steps, max(fewest, _fitting(measure, step_ms)))
 
     if point.replay:
-        return fitting(point.replay.step_ms * dilation), 0
+        return planned(point.replay.step_ms * dilation), 0
     fastest_ms = _fastest_ms(group.train(1))
-    more = min(_PILOT_STEPS, int(_PILOT_SHARE * measure.step_budget_s * 1000 / fastest_ms))
+    more = min(_PILOT_STEPS, _fitting(measure, fastest_ms / _PILOT_SHARE))
     if more:
         fastest_ms = min(fastest_ms, _fastest_ms(group.train(more)))
-    return fitting(fastest_ms), 1 + more
+    return planned(fastest_ms), 1 + more
+
+
+def _fitting(measure: Measure, step_ms: float) -> int:
+    """How many steps of such a time fit into a repetition's budget."""
+    return int(measure.step_budget_s * 1000 / step_ms)
+
+
+def warm_up(group: WorkerGroup, measure: Measure) -> int:
+    """Train the first steps, which do not count: as many as `measure` says, but no longer than a repetition may take.
+
+    Args:
+        group: has the point prepared.
+        measure: the most of these steps; one of them is trained even if it takes longer.
+
+    Returns:
+        How many were trained.
+    """
+    if not measure.warmup_steps:
+        return 0
+    more = min(measure.warmup_steps - 1, _fitting(measure, _fastest_ms(group.train(1))))
+    if more:
+        group.train(more)
+    return 1 + more
 
 
 def is_cold_for(point: Point, *, new_link: bool, new_group: bool) -> bool:
