@@ -110,6 +110,27 @@ def test_who_was_killed_is_named_and_not_who_has_ended_because_of_that(group, tm
             two._members.look_after("training", deadline=math.inf)
 
 
+LEAVING = (
+    READY
+    + """
+assert isinstance(control.command(), Connect)
+control.send(Connected())
+control._channel.close()
+print("left", flush=True)
+time.sleep(0.5)
+os._exit(3)
+"""
+)
+
+
+def test_a_worker_whose_connection_ends_before_its_process_is_dead_and_no_error_of_ours(group, tmp_path):
+    with group(LEAVING) as one:
+        one.connect([])
+        assert eventually(lambda: "left" in (tmp_path / "logs/rank0.log").read_text())
+        with pytest.raises(WorkerFailed, match=r"died \(status 3\) while receiving its orders"):
+            one.train(1)
+
+
 @pytest.mark.long
 def test_a_worker_that_never_says_hello_is_too_late(group):
     with pytest.raises(WorkerFailed, match="took too long while starting"):

@@ -81,16 +81,19 @@ class GroupMembers:
             message: of the protocol.
 
         Raises:
-            WorkerFailed: the member has died.
-            OSError: it does not take the message.
+            WorkerFailed: the member has died, or does not take the message.
         """
         assert member.channel is not None
         member.begin()
         try:
             member.channel.send(message, _STOP_S)
-        except OSError:
+        except OSError as error:
+            with suppress(subprocess.TimeoutExpired):  # a connection ends before its process does
+                member.process.wait(_STOP_S)
             self._raise_if_dead(member, "receiving its orders")
-            raise
+            raise WorkerFailed(
+                f"{member.name} does not take its orders: {error}{member.log_tail()}"
+            ) from error
 
     @contextmanager
     def listened_to(self) -> Iterator[selectors.BaseSelector]:

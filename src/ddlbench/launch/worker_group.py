@@ -164,7 +164,7 @@ class WorkerGroup:
             command: what to do.
         """
         for member in self._members.by_rank:
-            with suppress(WorkerFailed, OSError):
+            with suppress(WorkerFailed):
                 self._members.send(member, command)
 
     def kill(self, ranks: Iterable[int]) -> None:
