@@ -191,14 +191,40 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def tail(log: Path) -> str:
+def tail(log: Path, begin: int = 0) -> str:
     """Take the end of a log, to append it to a message.
 
     Args:
         log: the file; it may be missing.
+        begin: what is written before this byte is of earlier processes.
 
     Returns:
         The last lines, each after a line break and indented; empty if there is no such file.
     """
-    lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if log.exists() else []
+    lines = since(log, begin).splitlines()[-_TAIL_LINES:]
     return "".join(f"\n    {line}" for line in lines)
+
+
+def since(log: Path, begin: int) -> str:
+    """Read a log from a byte on.
+
+    Args:
+        log: the file; it may be missing.
+        begin: the first byte.
+
+    Returns:
+        The text; empty if there is no such file.
+    """
+    return log.read_bytes()[begin:].decode(errors="replace") if log.exists() else ""
+
+
+def size_of(log: Path) -> int:
+    """Find how many bytes a log has; 0 if there is no such file.
+
+    Args:
+        log: the file.
+
+    Returns:
+        Its size.
+    """
+    return log.stat().st_size if log.exists() else 0

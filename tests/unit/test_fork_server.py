@@ -33,6 +33,14 @@ def test_a_framework_that_cannot_be_imported_is_told_with_the_reason(tmp_path):
         server.start(MEMBER, time.monotonic() + 60)
 
 
+def test_what_an_earlier_server_said_is_not_this_ones_reason(tmp_path):
+    (tmp_path / "log").write_text("the reason of another day\n")
+    argv = ["sh", "-c", "echo this one >&2; exit 3"]
+    told = r"could not be started \(status 3\)\n    this one$"
+    with ForkServer(argv, {}, log=tmp_path / "log") as server, pytest.raises(DdlbenchError, match=told):
+        server.start(MEMBER, time.monotonic() + 60)
+
+
 def test_an_interpreter_that_is_gone_is_told_with_what_to_do(tmp_path):
     gone = str(tmp_path / "environment/bin/python")
     with pytest.raises(DdlbenchError, match=rf"{gone}.*No such file.*remove the environment's folder"):

@@ -44,3 +44,11 @@ def test_a_lack_of_memory_that_was_dealt_with_explains_no_later_death(group):
         with pytest.raises(WorkerFailed) as told:
             one.train(1)
     assert not isinstance(told.value, LackedMemory)
+
+
+def test_what_earlier_workers_lacked_explains_no_death_of_new_ones(group, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/rank0.log").write_text("MemoryError of another launch\n")
+    with pytest.raises(WorkerFailed, match=r"died \(status 3\) while starting$") as told:
+        group("import os; os._exit(3)")
+    assert not isinstance(told.value, LackedMemory)

@@ -34,6 +34,7 @@ class ForkServer:
         log.parent.mkdir(parents=True, exist_ok=True)
         try:
             with log.open("ab") as stderr:
+                self._logged_before = stderr.tell()
                 self._process = subprocess.Popen(
                     argv,
                     env=environment,
@@ -69,15 +70,19 @@ class ForkServer:
             self._channel.send(start)
             return Orphan(self._channel.receive(max(0.0, deadline - monotonic())).pid)
         except Silent as error:
-            raise DdlbenchError(f"the worker group took too long while starting{tail(self._log)}") from error
+            raise DdlbenchError(f"the worker group took too long while starting{self._said()}") from error
         except Closed as error:
             how = describe_exit(self._process.wait())
-            raise DdlbenchError(f"{_name(start)} could not be started ({how}){tail(self._log)}") from error
+            raise DdlbenchError(f"{_name(start)} could not be started ({how}){self._said()}") from error
         except Malformed as error:
             raise DdlbenchError(
                 f"{_name(start)} could not be started: something printed where the fork server answers ({error}). "
-                f"Does the environment's interpreter, or its image, print a greeting?{tail(self._log)}"
+                f"Does the environment's interpreter, or its image, print a greeting?{self._said()}"
             ) from error
+
+    def _said(self) -> str:
+        """The last lines that it has logged, indented."""
+        return tail(self._log, self._logged_before)
 
     def is_alive(self) -> bool:
         """Whether the server can start more."""

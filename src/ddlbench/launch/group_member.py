@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import tail
+from ddlbench.files import since, size_of, tail
 from ddlbench.launch.fork_starter import namespace_path
 from ddlbench.launch.starter import Process
 from ddlbench.network.hosts import Host
@@ -75,15 +75,16 @@ class GroupMember:
         rank: in the group.
         launch: where it has started.
         process: which may still be starting.
+        logged_before: bytes of its log that earlier processes have written.
     """
 
-    def __init__(self, rank: int, launch: Launch, process: Process) -> None:
+    def __init__(self, rank: int, launch: Launch, process: Process, logged_before: int) -> None:
         self.rank = rank
         self.launch = launch
         self.process = process
         self.channel: LineChannel[object] | None = None
         self.heard = monotonic()
-        self.logged_before = 0
+        self._of_others = self._logged_before = logged_before
 
     @property
     def name(self) -> str:
@@ -91,17 +92,16 @@ class GroupMember:
         return f"{who} on host {self.launch.host.name}"
 
     def log_tail(self) -> str:
-        """Read the last lines of its log, indented."""
-        return tail(self.launch.log)
+        """Read the last lines that it has logged, indented."""
+        return tail(self.launch.log, self._of_others)
 
     def begin(self) -> None:
         """Begin a command; `logged` then starts here."""
-        self.logged_before = self.launch.log.stat().st_size if self.launch.log.exists() else 0
+        self._logged_before = size_of(self.launch.log)
 
     def logged(self) -> str:
-        """Read what the member has logged since its last command."""
-        log = self.launch.log.read_bytes() if self.launch.log.exists() else b""
-        return log[self.logged_before :].decode(errors="replace")
+        """Read what the member has logged since its last command, or since it was started."""
+        return since(self.launch.log, self._logged_before)
 
 
 def start_of(rank: int, launch: Launch, control: str) -> StartMember:

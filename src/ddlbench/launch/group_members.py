@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 from time import monotonic
 
+from ddlbench.files import size_of
 from ddlbench.launch.control_socket import ControlSocket
 from ddlbench.launch.group_member import (
     GroupMember,
@@ -62,8 +63,9 @@ class GroupMembers:
         """
         deadline = monotonic() + self._timeouts.launch_s
         for rank, launch in enumerate(launches):
+            logged_before = size_of(launch.log)
             process = starter.start(start_of(rank, launch, control.address), deadline)
-            self.by_rank.append(GroupMember(rank, launch, process))
+            self.by_rank.append(GroupMember(rank, launch, process, logged_before))
         # Until all are connected nobody reads what they send, so none counts as silent.
         while any(member.channel is None for member in self.by_rank):
             self.look_after(_STARTING, deadline)
