@@ -41,11 +41,22 @@ def test_the_first_repetition_that_nobody_disturbs_counts(loads, number, capsys)
     assert capsys.readouterr().err.count("this repetition does not count, and is measured again") == number
 
 
-def test_a_repetition_that_is_disturbed_each_time_is_not_kept():
+def test_a_repetition_that_is_disturbed_each_time_is_not_kept(capsys):
     with pytest.raises(
         DdlbenchError, match=r"others take 60 % of this machine's 2 cores.* in each of 3 tries"
     ):
         undisturbed(records(BUSY, BUSY, BUSY), "refuse", ALLOWED)
+    assert capsys.readouterr().err.count("is measured again") == 2
+
+
+def test_nobody_is_waited_for_after_the_last_try(monkeypatch):
+    waits: list[float] = []
+    monkeypatch.setattr(
+        "ddlbench.sweep.undisturbed.wait_for_others", lambda wait_s, percent: waits.append(wait_s)
+    )
+    with pytest.raises(DdlbenchError):
+        undisturbed(records(BUSY, BUSY, BUSY), "wait", ALLOWED)
+    assert len(waits) == 2
 
 
 def test_a_repetition_whose_worker_crashes_is_measured_once_more_with_new_workers(capsys):

@@ -44,13 +44,15 @@ def undisturbed(measure: Callable[[], Record], when_busy: WhenBusy, tolerances: 
     Raises:
         DdlbenchError: there was none in three tries.
     """
-    for _ in range(_TRIES):
+    for left in reversed(range(_TRIES)):
         record = measure()
         wrong = None if when_busy == "ignore" else disturbance(record, tolerances)
         if wrong is None:
             return record
-        print(f"{wrong}: this repetition does not count, and is measured again", file=sys.stderr, flush=True)
-        wait_for_others(patience_s(when_busy), tolerances.others_percent)
+        if left:
+            again = "this repetition does not count, and is measured again"
+            print(f"{wrong}: {again}", file=sys.stderr, flush=True)
+            wait_for_others(patience_s(when_busy), tolerances.others_percent)
     raise DdlbenchError(
         f"{wrong} in each of {_TRIES} tries, so this repetition is not kept. Start again when the machine is idle; "
         "larger `tolerances` keep such repetitions."
