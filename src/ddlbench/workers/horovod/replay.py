@@ -7,7 +7,7 @@ from types import ModuleType
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected, ModelShape, Prepare, Prepared, Shape
 from ddlbench.workers.common.replay.worker import ReplayWorker, SomeModel
-from ddlbench.workers.horovod.group import meeting
+from ddlbench.workers.horovod.group import dilated, meeting
 
 _FIRST_STEPS = 2  # TCP's windows grow in them
 
@@ -41,12 +41,13 @@ class HorovodWorker(ReplayWorker[SomeModel]):
         """Replace all connections, and make the models that will be measured.
 
         Args:
-            command: these models; those that exist are kept.
+            command: these models, of which those that exist are kept; and the dilation, if it is another one.
 
         Returns:
             That it is done.
         """
         self.point = None
+        self.assignment = dilated(self.assignment, command)
         self.meet(command.models)
         return Connected()
 
