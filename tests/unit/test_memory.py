@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from test_filled_hosts import SHARED, plan_of
 
 from ddlbench.cli.main import main
 from ddlbench.doctor.judgement import verdict
@@ -112,4 +113,15 @@ def test_on_a_small_machine_check_and_doctor_name_what_its_memory_cannot_hold(pa
 
 def test_what_the_study_could_not_hold_either_is_no_lack_of_this_machine(plan, monkeypatch):
     with_memory(monkeypatch, 1 << 20)
+    assert lacking_here(plan) == {}
+
+
+def test_several_workers_of_a_host_have_a_part_of_its_memory_each(tmp_path, monkeypatch):
+    with_memory(monkeypatch, 1 << 20)
+    monkeypatch.setattr("ddlbench.memory.misfits.needed_bytes", lambda run, point: 3 * GIB)
+    plan = plan_of(tmp_path, **SHARED)  # two workers on each host of 4 GB
+    assert all(
+        line.endswith("each of 4 parts of hosts has 2 GB (as the study's)") for line in too_large(plan)
+    )
+    assert list(misfits(plan))
     assert lacking_here(plan) == {}

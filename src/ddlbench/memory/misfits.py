@@ -28,7 +28,7 @@ class Misfit:
         point: of the run.
         run: of the plan.
         needs_bytes: predicted, of the host that needs most.
-        has_bytes: of each host.
+        has_bytes: of each host, or of each worker's part of it.
         is_reduced: the study's hosts could hold it; this machine has no more to give.
     """
 
@@ -124,7 +124,8 @@ def misfits(plan: Plan) -> Iterator[Misfit]:
         for point in measurable:
             needs_bytes, has_bytes = needed_bytes(run, point), placed.hosts[0].memory_bytes
             if needs_bytes > has_bytes:
-                yield Misfit(point, run, needs_bytes, has_bytes, needs_bytes <= point.memory_gb * GIB)
+                of_study_bytes = point.memory_gb * GIB / point.workers_per_host
+                yield Misfit(point, run, needs_bytes, has_bytes, needs_bytes <= of_study_bytes)
 
 
 def too_large(plan: Plan) -> Iterator[str]:
@@ -164,8 +165,9 @@ def lacking_here(plan: Plan) -> dict[tuple[str, Point], str]:
 
 def _of_host(misfit: Misfit) -> str:
     whose = "this machine's share" if misfit.is_reduced else "as the study's"
-    hosts = misfit.point.places
-    which = "the host has" if hosts == 1 else f"each of {hosts} hosts has"
+    point = misfit.point
+    each = "hosts" if point.workers_per_host == 1 else "parts of hosts"
+    which = "the host has" if point.places == 1 else f"each of {point.places} {each} has"
     return f"{which} {misfit.has_bytes / GIB:.3g} GB ({whose})"
 
 
