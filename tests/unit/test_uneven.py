@@ -71,6 +71,24 @@ def test_a_host_whose_device_has_no_profile_of_the_model_is_refused(tmp_path):
     assert "a100 has no profile of resnet50 on 224x224x3 with 32 images a worker" in text
 
 
+@pytest.mark.parametrize(
+    ("uneven", "words"),
+    [
+        ([{"host": 3, "slowdown": 2}], "hosts.pair.uneven[0].host: there is no host 3 (expected 1 to 2)"),
+        (
+            [{"host": 2, "slowdown": 2}, {"host": 2, "device": "p100"}],
+            "hosts.pair.uneven[1].host: host 2 is given twice",
+        ),
+        (
+            [{"host": 2, "slowdown": 1}],
+            "hosts.pair.uneven[0].host: host 2 is like the others (expected `device` or a `slowdown` above 1)",
+        ),
+    ],
+)
+def test_a_host_that_cannot_differ_so_is_refused_with_what_can(tmp_path, uneven, words):
+    assert words in refusal(tmp_path, hosts={"device": "k80", "uneven": uneven}, **REPLAYED)
+
+
 def test_jitter_is_named_in_the_point(tmp_path):
     given = {"device": "k80", "jitter": {"distribution": "lognormal", "scale": 0.2, "seed": 3}}
     plan = plan_of(tmp_path, hosts=given, **REPLAYED)

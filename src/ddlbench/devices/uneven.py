@@ -1,6 +1,6 @@
 """Hosts that are not like their neighbours: another device, a constant slow-down, or times that vary by step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -75,6 +75,28 @@ class Uneven:
         """Return JSON data."""
         odd = [asdict(each) | {"replay": each.replay and each.replay.as_dict()} for each in self.odd]
         return {"name": self.name, "odd": odd, "jitter": self.jitter and asdict(self.jitter)}
+
+
+def mistakes(given: Sequence[Mapping[str, Any]], hosts: int) -> Iterator[tuple[int, str]]:
+    """List what is wrong with a study's entries beyond their schema.
+
+    Args:
+        given: the entries: `host`, `slowdown`, `device`.
+        hosts: how many there are.
+
+    Yields:
+        The index of each wrong entry, and what is wrong with its host.
+    """
+    seen: set[int] = set()
+    for index, each in enumerate(given):
+        host = each["host"]
+        if host > hosts:
+            yield index, f"there is no host {host} (expected 1 to {hosts})"
+        elif host in seen:
+            yield index, f"host {host} is given twice"
+        elif "device" not in each and each.get("slowdown", 1) == 1:
+            yield index, f"host {host} is like the others (expected `device` or a `slowdown` above 1)"
+        seen.add(host)
 
 
 def uneven_of(

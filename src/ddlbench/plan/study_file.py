@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ddlbench.configuration.schema import Known, Path_, Problem, Schemas, block
+from ddlbench.devices import uneven
 from ddlbench.devices.device import Device
-from ddlbench.devices.uneven import Jitter
 from ddlbench.errors import nearest
 from ddlbench.plan import axis
 from ddlbench.plan import grid as grids
@@ -90,12 +90,15 @@ class StudyFile:
                 float(host["memory_gb"]),
                 devices.get(host.get("device", "")),
                 host.get("uneven", ()),
-                Jitter(**host["jitter"]) if "jitter" in host else None,
+                uneven.Jitter(**host["jitter"]) if "jitter" in host else None,
                 devices,
                 host.get("without_profile", "refuse"),
             )
             for name, host in block(data, "hosts").items()
         }
+        for name, host in block(data, "hosts").items():
+            for index, text in uneven.mistakes(host.get("uneven", ()), host["count"]):
+                self._note(("hosts", name, "uneven", index, "host"), text)
         good = [name for name in block(data, "grids") if ("grids", name) not in bad]
         found = {name: grid for name in good if (grid := self._grid(name, hosts, links, sites, seed))}
         good = [name for name in block(data, "faults") if ("faults", name) not in bad]
