@@ -1,5 +1,8 @@
 """The time-outs of a run's workers."""
 
+from dataclasses import replace
+
+from ddlbench.devices.uneven import Odd, Uneven
 from ddlbench.network.hosts import place
 from ddlbench.plan import load
 from ddlbench.protocol.timeouts import Timeouts
@@ -36,3 +39,11 @@ def test_a_replayed_step_may_take_longer_than_the_device_takes():
     run, here = run_of(4, is_replayed=True), on_cores(4, cores=4)
     slowest_ms = max(point.replay.step_ms for point in run.points)
     assert timeouts_of(run, here, GIVEN).step_s == 10 + 2 * slowest_ms * here.dilation / 1000
+
+
+def test_a_replayed_step_may_take_as_long_as_its_slowest_host():
+    run, here = run_of(4, is_replayed=True), on_cores(4, cores=4)
+    usual_ms = max(point.replay.step_ms for point in run.points)
+    points = [replace(point, uneven=Uneven("", (Odd(2, slowdown=50.0),), None)) for point in run.points]
+    slow = timeouts_of(replace(run, points=tuple(points)), here, GIVEN)
+    assert slow.step_s == 10 + 2 * 50 * usual_ms * here.dilation / 1000

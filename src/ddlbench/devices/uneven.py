@@ -71,6 +71,18 @@ class Uneven:
         )
         return cls(data["name"], odd, data["jitter"] and Jitter(**data["jitter"]))
 
+    def slowest_ms(self, usual: Replay) -> float:
+        """Find what a step takes on the slowest host, without jitter.
+
+        Args:
+            usual: the step of hosts that do not differ; of these there may be none.
+
+        Returns:
+            The time in ms, without time dilation.
+        """
+        odd_ms = [each.slowdown * (each.replay or usual).step_ms for each in self.odd]
+        return max(usual.step_ms, *odd_ms)
+
     def as_dict(self) -> dict[str, Any]:
         """Return JSON data."""
         odd = [asdict(each) | {"replay": each.replay and each.replay.as_dict()} for each in self.odd]

@@ -141,6 +141,13 @@ class Point:
         return self.replay is not None and self.replay.kind == "gpu"
 
     @property
+    def slowest_replay_ms(self) -> float:
+        """What a replayed step takes on the slowest host, without dilation and jitter, in ms; 0: none is replayed."""
+        if self.replay is None:
+            return 0.0
+        return self.uneven.slowest_ms(self.replay) if self.uneven else self.replay.step_ms
+
+    @property
     def dataset_key(self) -> str:
         """The data set with the images' shape: digits-28x28x1."""
         return f"{self.dataset}-{'x'.join(map(str, self.image_shape))}"

@@ -80,7 +80,5 @@ def timeouts_of(run: Run, here: Placement, given: Timeouts) -> Timeouts:
     """
     cores = {core for host in here.hosts for core in host.cores}
     on_a_core = max(1.0, len(members_of(run)) / len(cores)) if cores else 1.0
-    least_s = max(
-        point.replay.step_ms * here.dilation / 1000 if point.replay else 0.0 for point in run.points
-    )
+    least_s = max(point.slowest_replay_ms for point in run.points) * here.dilation / 1000
     return replace(given, prepare_s=given.prepare_s * on_a_core, step_s=given.step_s + 2 * least_s)

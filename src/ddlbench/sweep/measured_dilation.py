@@ -145,7 +145,7 @@ def dilated(job: SessionJob, group: GroupOnHosts) -> SessionJob:
     factor = measured_dilation(group, points, job.most_own_work_percent)
     assert group.hosts.star is not None
     factor = _verifiable(group.hosts.star, points, factor, job.tolerances)
-    group.dilate(factor, max(each.replay.step_ms for each in points if each.replay) * factor / 1000)
+    group.dilate(factor, max(each.slowest_replay_ms for each in points) * factor / 1000)
     group.group.prepare(training_point(points[0], factor), points[0].seed)  # while the links are open
     return replace(job, group=replace(job.group, placement=replace(placement, dilation=factor)))
 
