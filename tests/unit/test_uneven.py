@@ -89,6 +89,13 @@ def test_a_host_that_cannot_differ_so_is_refused_with_what_can(tmp_path, uneven,
     assert words in refusal(tmp_path, hosts={"device": "k80", "uneven": uneven}, **REPLAYED)
 
 
+def test_a_cpu_among_gpus_is_refused_as_all_hosts_are_replayed_in_one_way(tmp_path):
+    mixed = {"device": "v100", "without_profile": "gap", "uneven": [{"host": 2, "device": "ryzen-5-3600"}]}
+    assert "hosts.pair mix v100, a gpu, with ryzen-5-3600, a cpu" in refusal(
+        tmp_path, hosts=mixed, **REPLAYED
+    )
+
+
 def test_jitter_is_named_in_the_point(tmp_path):
     given = {"device": "k80", "jitter": {"distribution": "lognormal", "scale": 0.2, "seed": 3}}
     plan = plan_of(tmp_path, hosts=given, **REPLAYED)

@@ -78,6 +78,12 @@ def _without_profile(axes: Axes, hosts: Mapping[str, Hosts]) -> Iterator[Problem
             text = f"hosts.{name} has no `device` to replay (a name of config/devices.yaml)"
             yield axes["compute"].problem("replay", text)
             continue
+        for other in (each for each in _others(hosts[name]) if each.kind != device.kind):
+            text = (
+                f"hosts.{name} mix {device.key}, a {device.kind}, with {other.key}, a {other.kind}: one is replayed by "
+                "waiting, the other by burning CPU time (expected hosts of one kind)"
+            )
+            yield axes["compute"].problem("replay", text)
         for model, shape, batch in product(
             dict.fromkeys(axes["model"].values), grid.image_shapes(axes), sorted(_shares(axes))
         ):
