@@ -5,7 +5,6 @@
 Horovod's hooks run when the time of a gradient has passed, and its thread sums the arrays that lie in memory.
 """
 
-import sys
 import time
 from collections.abc import Mapping
 
@@ -102,7 +101,3 @@ def main(address: str, rank: int) -> None:
     """
     versions = {"horovod": horovod.__version__, "torch": torch.__version__}
     work(address, rank, Worker, lambda assignment: versions, reconnects=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

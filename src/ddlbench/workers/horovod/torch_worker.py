@@ -9,7 +9,6 @@ cycle, and each time communicates with the other workers, also between trainings
 waiting as work.
 """
 
-import sys
 import time
 
 import horovod
@@ -205,7 +204,3 @@ def main(address: str, rank: int) -> None:
     """
     versions = {"horovod": horovod.__version__, "torch": torch.__version__}
     work(address, rank, Worker, lambda assignment: versions, reconnects=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

@@ -5,8 +5,6 @@
 All members receive commands over the control socket (see `protocol.messages`). Scheduler and server serve the workers
 over ps-lite, in MXNet's own loop, and answer the supervisor's commands in a second thread. There is one server, so it
 holds every array whole; MXNET_KVSTORE_BIGARRAY_BOUND, above which arrays are divided among servers, changes nothing.
-If its host shares a core, the server is not kept to its share: there is no moment between its computing and its
-sending.
 """
 
 import os
@@ -111,7 +109,3 @@ def _import_work() -> Callable[[Control, Assignment], None]:
     from ddlbench.workers.mxnet.worker import work
 
     return work
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

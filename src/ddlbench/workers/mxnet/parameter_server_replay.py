@@ -3,7 +3,6 @@
 python -m ddlbench.workers.common.fork_server ddlbench.workers.mxnet.parameter_server_replay
 """
 
-import sys
 from collections.abc import Callable
 
 from ddlbench.protocol.messages import Assignment
@@ -25,7 +24,3 @@ def _import_work() -> Callable[[Control, Assignment], None]:
     from ddlbench.workers.mxnet.replay import work
 
     return work
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

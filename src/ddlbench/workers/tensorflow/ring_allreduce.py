@@ -97,7 +97,7 @@ class Model:
         return tf.reduce_mean(losses), tape.gradient(loss, self.learner.network.trainable_variables)
 
     def update(self, gradients: list[tf.Tensor]) -> None:
-        """Sum the workers' gradients and descend; first wait until the host's share of a core has computed them.
+        """Sum the workers' gradients and descend, as a replica of the strategy.
 
         Args:
             gradients: Of this worker (see `backward`).

@@ -59,7 +59,7 @@ class Model:
     def descend(
         self, images: tf.Tensor, labels: tf.Tensor, momentum: float, applied: bool
     ) -> tuple[tf.Tensor, list[Any]]:
-        """Compute gradients, wait until the host's share of a core has computed them, and have the server apply them.
+        """Compute gradients, and have the server apply them.
 
         Args:
             images: Of one worker: (images, height, width, channels), float32.

@@ -1,6 +1,6 @@
 """Collectives of torch.distributed, timed: over Gloo, or on GPUs over NCCL.
 
-    python -m ddlbench.workers.torch.collectives CONTROL_SOCKET RANK
+    python -m ddlbench.workers.common.fork_server ddlbench.workers.torch.collectives
 
 It receives commands over the control socket (see `protocol.messages`):
     time     one collective, several times in a row; whether its last result was right
@@ -10,7 +10,6 @@ the same once more for the last time, whose result is checked, and that check; o
 needs two operations. Each rank contributes whole numbers that differ from the others', so that sums are exact.
 """
 
-import sys
 import time
 from collections.abc import Callable
 
@@ -269,7 +268,3 @@ def main(address: str, rank: int) -> None:
     worker = Worker(assignment)
     control.send(Ready(versions(assignment)))
     serve(control, worker.time)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

@@ -1,6 +1,6 @@
 """PyTorch's parameter server and its workers, over torch.distributed.rpc, as in PyTorch's tutorials.
 
-    python -m ddlbench.workers.torch.parameter_server CONTROL_SOCKET RANK
+    python -m ddlbench.workers.common.fork_server ddlbench.workers.torch.parameter_server
 
 The server holds the parameters and the optimizer. In a step a worker computes gradients and pushes them; the reply to
 the same call is the parameters, so each travels once. Synchronous: the server waits for all workers, adds up what they
@@ -16,7 +16,6 @@ group cannot make new connections; so `connect` is for a new group only.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -256,7 +255,3 @@ def main(address: str, rank: int) -> None:
         reconnects=False,
         why_not=why_not,
     )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

@@ -1,12 +1,11 @@
 """PyTorch's parameter server with workers whose compute is replayed: real gradients to the server, its parameters back.
 
-    python -m ddlbench.workers.torch.parameter_server_replay CONTROL_SOCKET RANK
+    python -m ddlbench.workers.common.fork_server ddlbench.workers.torch.parameter_server_replay
 
 The calls are those of `parameter_server`: a worker pushes all gradients after its backward pass, and the reply is the
 parameters. The server adds gradients up and descends in earnest. A worker takes the optimizer's time after the reply.
 """
 
-import sys
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -215,7 +214,3 @@ def main(address: str, rank: int) -> None:
         rank: of this member.
     """
     work(address, rank, partial(joined, server=ReplayServer, worker=Worker), versions, reconnects=False)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

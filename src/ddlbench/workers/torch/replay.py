@@ -1,12 +1,11 @@
 """A PyTorch worker whose compute is replayed: DDP's own buckets, hooks and overlap, on layers that only take time.
 
-    python -m ddlbench.workers.torch.replay CONTROL_SOCKET RANK
+    python -m ddlbench.workers.common.fork_server ddlbench.workers.torch.replay
 
 The gradients are as large as the model's; no activations are made, no images are read, nothing is learned.
 """
 
 import gc
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -155,7 +154,3 @@ def main(address: str, rank: int) -> None:
         rank: of this member.
     """
     work(address, rank, Worker, versions, reconnects=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

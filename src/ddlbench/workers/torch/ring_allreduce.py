@@ -1,6 +1,6 @@
 """A PyTorch worker: synchronous data-parallel training (DDP) over Gloo or NCCL, one point after another.
 
-    python -m ddlbench.workers.torch.ring_allreduce CONTROL_SOCKET RANK
+    python -m ddlbench.workers.common.fork_server ddlbench.workers.torch.ring_allreduce
 
 It receives commands over the control socket (see `protocol.messages`):
     connect  make new connections, and the DDP models on them, while the links are open
@@ -11,7 +11,6 @@ It receives commands over the control socket (see `protocol.messages`):
 """
 
 import gc
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -105,8 +104,6 @@ class Point:
 
 class Reduction:
     """How DDP averages a bucket's gradients over the ranks: plain, or compressed as the strategy says.
-
-    The reduction begins once the host's share of a core would have computed the gradients.
 
     Args:
         strategy: `ring_allreduce`, alone or with `_fp16` or `_powersgd`.
@@ -274,7 +271,3 @@ def main(address: str, rank: int) -> None:
         rank: of this member.
     """
     work(address, rank, Worker, versions, reconnects=True, why_not=why_not)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
