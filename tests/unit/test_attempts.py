@@ -127,6 +127,14 @@ def test_an_attempt_that_is_given_up_does_not_hide_the_one_that_has_begun_since(
     check_current(tmp_path, current)
 
 
+@pytest.mark.parametrize("damaged", ["null", "{}", "[7]", '[{"id": "old"}]', "[[]"])
+def test_a_file_of_attempts_that_is_damaged_hinders_no_new_one(tmp_path, damaged):
+    (tmp_path / FILE).write_text(damaged)
+    with begin(tmp_path) as current:
+        check_current(tmp_path, current)
+    assert [each["how"] for each in attempts_in(tmp_path)] == ["done"]
+
+
 def test_a_time_that_was_too_short_for_the_start_is_not_tried_again(tmp_path, commands):
     leave(tmp_path, TIMED_OUT, job="7", minutes=1)
     commands(squeue="echo 0:58")

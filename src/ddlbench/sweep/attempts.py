@@ -34,6 +34,8 @@ _TAKEN_AWAY = (
     "DEADLINE",
 )  # the states of a job that SLURM ended itself
 
+_KEYS = frozenset({"id", "began", "slurm_job", "how"})  # of each attempt
+
 Attempt = dict[str, Any]
 
 
@@ -147,10 +149,13 @@ def attempts_in(folder: Path) -> list[Attempt]:
         `ended` and `how` are None while it goes on, and after it was cut short; the next attempt then fills in `how`.
     """
     try:
-        found: list[Attempt] = read_json(folder / FILE)
+        found = read_json(folder / FILE)
     except (OSError, ValueError):
         return []
-    return found
+    is_whole = isinstance(found, list) and all(
+        isinstance(each, dict) and each.keys() >= _KEYS for each in found
+    )
+    return found if is_whole else []
 
 
 def tell_failure(error: DdlbenchError, run: str, folder: Path) -> None:
