@@ -107,7 +107,7 @@ def test_who_was_killed_is_named_and_not_who_has_ended_because_of_that(group, tm
         for member in two._members.by_rank:
             member.process.wait()
         with pytest.raises(WorkerFailed, match=r"rank 1 on host h2 died \(SIGKILL\) while training"):
-            two._members.look_after("training", deadline=math.inf)
+            two._members.look_after("training", math.inf, [])
 
 
 LEAVING = (
@@ -129,6 +129,16 @@ def test_a_worker_whose_connection_ends_before_its_process_is_dead_and_no_error_
         assert eventually(lambda: "left" in (tmp_path / "logs/rank0.log").read_text())
         with pytest.raises(WorkerFailed, match=r"died \(status 3\) while receiving its orders"):
             one.train(1)
+
+
+def test_those_are_named_that_are_waited_for_and_not_who_is_done(group):
+    with group(ANSWER, ANSWER, ANSWER) as three:
+        _, *late = three._members.by_rank
+        with pytest.raises(
+            WorkerFailed, match=r"^rank 1 on host h2 and 1 more took too long while training: "
+        ):
+            three._members.look_after("training", -math.inf, late)
+        three._members.look_after("training", -math.inf, [])
 
 
 @pytest.mark.long

@@ -67,8 +67,8 @@ class GroupMembers:
             process = starter.start(start_of(rank, launch, control.address), deadline)
             self.by_rank.append(GroupMember(rank, launch, process, logged_before))
         # Until all are connected nobody reads what they send, so none counts as silent.
-        while any(member.channel is None for member in self.by_rank):
-            self.look_after(_STARTING, deadline)
+        while missing := [member for member in self.by_rank if member.channel is None]:
+            self.look_after(_STARTING, deadline, missing)
             if accepted := control.accept(_POLL_S):
                 channel, hello = accepted
                 self.by_rank[hello.rank].channel = channel
@@ -137,12 +137,13 @@ class GroupMembers:
             for message in messages:
                 yield member, message
 
-    def look_after(self, phase: str, deadline: float) -> None:
+    def look_after(self, phase: str, deadline: float, awaited: Sequence[GroupMember]) -> None:
         """Raise if something that the group needs is dead, silent or late.
 
         Args:
             phase: what the members do, for errors (`training`).
             deadline: of the phase, by the monotonic clock.
+            awaited: the members that have not done it yet.
 
         Raises:
             LackedMemory: a member died of a lack of memory.
@@ -157,10 +158,11 @@ class GroupMembers:
                 raise WorkerFailed(
                     f"{member.name} has been silent for {silent_s:.0f} s while {phase}{member.log_tail()}"
                 )
-        if monotonic() > deadline:
+        if awaited and monotonic() > deadline:
+            others = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
             raise WorkerFailed(
-                f"the worker group took too long while {phase}: more than `timeouts` of the configuration allow"
-                f"{self.by_rank[0].log_tail()}"
+                f"{awaited[0].name}{others} took too long while {phase}: more than `timeouts` of the configuration "
+                f"allow{awaited[0].log_tail()}"
             )
 
     def _raise_if_dead(self, member: GroupMember, phase: str) -> None:

@@ -218,7 +218,8 @@ class WorkerGroup:
                         raise WorkerRefused(f"{member.name}: {message.why}")
                     if isinstance(message, reply):
                         replies[member.rank] = message
-                self._members.look_after(phase, deadline)
+                awaited = [member for member in self._members.by_rank if member.rank not in replies]
+                self._members.look_after(phase, deadline, awaited)
         return [replies[rank] for rank in sorted(replies)]
 
     def __enter__(self) -> Self:
