@@ -12,7 +12,6 @@ from math import prod
 
 from ddlbench.workers.common.architectures import layers
 from ddlbench.workers.common.layers import (
-    BatchNorm,
     Conv,
     Dense,
     Dropout,
@@ -22,6 +21,7 @@ from ddlbench.workers.common.layers import (
     Residual,
     Shape,
     output_shape,
+    parameters_of,
 )
 
 _FLOAT_BYTES = 4
@@ -78,23 +78,11 @@ class _Passed:
 
     @property
     def arrays(self) -> int:
-        match self.layer:
-            case Conv(bias=bias):
-                return 1 + bias
-            case Dense() | BatchNorm():
-                return 2
-        return 0
+        return len(parameters_of(self.layer))
 
     @property
     def parameters(self) -> int:
-        match self.layer:
-            case Conv(inputs, outputs, kernel, bias=bias):
-                return inputs * outputs * kernel**2 + outputs * bias
-            case Dense(inputs, outputs):
-                return (inputs + 1) * outputs
-            case BatchNorm(channels):
-                return 2 * channels
-        return 0
+        return sum(map(prod, parameters_of(self.layer)))
 
     def forward(self, images: int, rates: Rates) -> float:
         flops = 0.0

@@ -104,6 +104,26 @@ def flat(layers: Layers) -> Iterator[Layer]:
             yield layer
 
 
+def parameters_of(layer: Layer) -> tuple[tuple[int, ...], ...]:
+    """List the shapes of a layer's parameter arrays, in the canonical order and axes.
+
+    Args:
+        layer: no residual.
+
+    Returns:
+        Weights (outputs, inputs, kernel, kernel) or (outputs, inputs), biases (outputs,), and for a normalisation
+        (channels,) twice; empty for a layer without parameters.
+    """
+    match layer:
+        case Conv(inputs, outputs, kernel, bias=bias):
+            return (outputs, inputs, kernel, kernel), *([(outputs,)] if bias else [])
+        case Dense(inputs, outputs):
+            return (outputs, inputs), (outputs,)
+        case BatchNorm(channels):
+            return (channels,), (channels,)
+    return ()
+
+
 def output_shape(layer: Layer, shape: Shape) -> Shape:
     """Find the shape of a layer's output.
 

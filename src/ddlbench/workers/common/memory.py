@@ -3,14 +3,13 @@
 Frameworks do not always report that memory is too small: some of their libraries abort or crash.
 """
 
+import math
 import resource
 from collections.abc import Iterator
+from itertools import chain
 
 from ddlbench.workers.common.architectures import layers
 from ddlbench.workers.common.layers import (
-    BatchNorm,
-    Conv,
-    Dense,
     Dropout,
     Layers,
     ReLU,
@@ -18,6 +17,7 @@ from ddlbench.workers.common.layers import (
     Shape,
     flat,
     output_shape,
+    parameters_of,
 )
 
 _FLOAT_BYTES = 4
@@ -55,16 +55,8 @@ def parameter_bytes(name: str, shape: Shape) -> int:
     Returns:
         Bytes, with float32 numbers.
     """
-    total = 0
-    for layer in flat(layers(name, shape)):
-        match layer:
-            case Conv(inputs, outputs, kernel, bias=bias):
-                total += inputs * outputs * kernel**2 + outputs * bias
-            case Dense(inputs, outputs):
-                total += (inputs + 1) * outputs
-            case BatchNorm(channels):
-                total += 2 * channels
-    return _FLOAT_BYTES * total
+    arrays = chain.from_iterable(parameters_of(layer) for layer in flat(layers(name, shape)))
+    return _FLOAT_BYTES * sum(map(math.prod, arrays))
 
 
 def outputs(layers: Layers, shape: Shape) -> Iterator[Shape]:

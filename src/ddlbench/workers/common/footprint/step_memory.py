@@ -9,10 +9,7 @@ from dataclasses import dataclass
 
 from ddlbench.workers.common.footprint.heap import Block, Heap
 from ddlbench.workers.common.layers import (
-    AdaptiveAveragePool,
-    BatchNorm,
     Conv,
-    Dense,
     Dropout,
     Flatten,
     Layer,
@@ -21,6 +18,7 @@ from ddlbench.workers.common.layers import (
     ReLU,
     Residual,
     Shape,
+    parameters_of,
 )
 from ddlbench.workers.common.memory import outputs
 
@@ -190,18 +188,13 @@ class Step:
         """
         heap = self.heap
         result = heap.new(self.bytes(done.taken) if is_asked else 0)
-        match done.layer:
-            case Conv(inputs, outputs, kernel, bias=bias):
-                if is_asked:
-                    self.reorder(done.taken, done.made)
-                self.gradients.append(heap.new(FLOAT_BYTES * (inputs * outputs * kernel**2 + outputs * bias)))
-                self.reorder(done.taken, done.made)
-            case Dense(inputs, outputs):
-                self.gradients.append(heap.new(FLOAT_BYTES * (inputs + 1) * outputs))
-            case BatchNorm(channels):
-                self.gradients.append(heap.new(FLOAT_BYTES * 2 * channels))
-            case MaxPool() | AdaptiveAveragePool():
-                pass
+        is_convolution = isinstance(done.layer, Conv)
+        if is_convolution and is_asked:
+            self.reorder(done.taken, done.made)
+        if arrays := parameters_of(done.layer):
+            self.gradients.append(heap.new(FLOAT_BYTES * sum(map(math.prod, arrays))))
+        if is_convolution:
+            self.reorder(done.taken, done.made)
         heap.drop(gradient, *done.saved)
         return result
 

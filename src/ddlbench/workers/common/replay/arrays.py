@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ddlbench.protocol.messages import Assignment
 from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.layers import BatchNorm, Conv, Dense, Shape, flat
+from ddlbench.workers.common.layers import Shape, flat, parameters_of
 
 _TOLERANCE, _TOLERANCE_16_BITS = 1e-4, 0.05
 
@@ -21,21 +21,10 @@ def parameter_shapes(name: str, shape: Shape) -> Iterator[tuple[int, ...]]:
         shape: of an image, (height, width, channels).
 
     Yields:
-        Weights (outputs, inputs, kernel, kernel) or (outputs, inputs), biases (outputs,), and for a normalisation
-        (channels,) twice.
+        Those of each layer, as of `layers.parameters_of`.
     """
     for layer in flat(layers(name, shape)):
-        match layer:
-            case Conv(inputs, outputs, kernel, bias=bias):
-                yield outputs, inputs, kernel, kernel
-                if bias:
-                    yield (outputs,)
-            case Dense(inputs, outputs):
-                yield outputs, inputs
-                yield (outputs,)
-            case BatchNorm(channels):
-                yield (channels,)
-                yield (channels,)
+        yield from parameters_of(layer)
 
 
 def own_value(assignment: Assignment) -> float:
