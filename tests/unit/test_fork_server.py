@@ -9,7 +9,7 @@ import pytest
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.fork_starter import ForkServer
-from ddlbench.protocol.fork_messages import StartMember
+from ddlbench.protocol.fork_messages import StartFiller, StartMember
 from ddlbench.system.package import package_root
 
 MEMBER = StartMember(
@@ -66,6 +66,22 @@ def test_a_framework_that_prints_while_it_is_imported_is_in_nobodys_way(tmp_path
     with ForkServer(argv, variables, log=tmp_path / "log") as server:
         assert server.start(member, time.monotonic() + 60).wait(60) == 0
     assert sorted((tmp_path / "log").read_text().splitlines()) == ["== CUDA ==", "hello"]
+
+
+def test_the_end_of_a_server_is_seen_although_what_fills_a_host_goes_on(tmp_path):
+    (tmp_path / "nothing.py").write_text("def main(*_): ...")
+    argv = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "nothing"]
+    variables = {"PYTHONPATH": f"{package_root()}:{tmp_path}"}
+    core = min(os.sched_getaffinity(0))
+    with ForkServer(argv, variables, log=tmp_path / "log") as server:
+        filler = server.start(StartFiller(host="h1", core=core), time.monotonic() + 60)
+        try:
+            server._process.kill()
+            with pytest.raises(DdlbenchError, match=r"rank 0 could not be started \(SIGKILL\)"):
+                server.start(replace(MEMBER, cores=[core]), time.monotonic() + 20)
+        finally:
+            filler.kill()
+            filler.wait(60)
 
 
 def test_what_prints_in_place_of_the_servers_answers_is_quoted(tmp_path):

@@ -142,6 +142,8 @@ def serve(worker: ModuleType, channel: LineChannel[Start]) -> None:
             channel.send(Started(process))
             continue
         channel.close()
+        if not isinstance(start, StartMember):
+            let_go()
         if isinstance(start, StartFiller):
             fill(start.core)
         if isinstance(start, StartSpinner):
@@ -167,6 +169,14 @@ def fork_orphan() -> int:
     os.close(writing)
     with os.fdopen(reading) as answer:
         return int(answer.read())
+
+
+def let_go() -> None:
+    """Let go of the fork server's input and output: who holds them hides the server's end from the supervisor."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1):
+        os.dup2(nothing, standard)
+    os.close(nothing)
 
 
 def become(member: StartMember) -> None:
