@@ -53,6 +53,13 @@ def test_hosts_that_a_point_does_not_use_change_nothing_of_it(tmp_path):
     assert "uneven" not in point.as_dict()
 
 
+def test_the_host_of_a_server_alone_is_not_said_to_be_slow(tmp_path):
+    keys = REPLAYED | {"workers": [1], "batch_size": 32, "strategy": "parameter_server_async"}
+    point = point_of(tmp_path, hosts=SLOW, **keys)
+    assert point.hosts == 2
+    assert point.uneven is None
+
+
 @pytest.mark.parametrize(("distribution", "mean"), [("lognormal", 1.0), ("exponential", 1.3)])
 def test_jitter_is_the_same_for_a_seed_and_rank_and_has_its_mean(distribution, mean):
     jitter = ReplayedJitter(distribution, 0.3, seed=7)

@@ -124,7 +124,7 @@ def uneven_of(
         given: the study's entries: `host`, `slowdown`, `device` (a key of `devices`).
         jitter: as of `Uneven`.
         devices: by name.
-        hosts: how many the point has.
+        hosts: how many have workers of the point.
         step: its model, image shape and images of a worker.
 
     Returns:

@@ -252,7 +252,9 @@ def _point(
         step = cell["model"], cell["image_shape"], share
         cell["replay"] = _replay_or_gap(host.device, step, host.without_profile == "gap")
         if not cell["replay"].unknown:
-            cell["uneven"] = uneven_of(host.uneven, host.jitter, host.devices, total, step)
+            # The host of a server alone does real work, which is not slowed down.
+            of_workers = -(-cell["workers"] // per_host)
+            cell["uneven"] = uneven_of(host.uneven, host.jitter, host.devices, of_workers, step)
     return Point(host_count=host.count, vcpus=host.vcpus, memory_gb=host.memory_gb, seed=seed, **cell)
 
 
