@@ -214,7 +214,7 @@ def step_time_ms(group: GroupOnHosts, case: Case, step: ReplayedStep, k: float, 
     star = group.hosts.star
     assert star is not None
     star.shape(None)
-    group.dilate(k, case.arithmetic_ms() * k / 1000)
+    group.dilate(k, case.arithmetic_ms())
     group.group.prepare(point_of(case, replace(step, dilation=k)), 1)
     star.shape(case.link)
     group.group.train(1, from_fresh=True)

@@ -6,11 +6,16 @@ from statistics import fmean
 import pytest
 from test_filled_hosts import plan_of, point_of, refusal
 
+from ddlbench.measurements.record import is_of_a_fixed_number
+from ddlbench.measurements.statistics import Total
+from ddlbench.plan import load
 from ddlbench.plan.point import Point
 from ddlbench.protocol.messages import ReplayedJitter
 from ddlbench.sweep.repetition import training_point
+from ddlbench.sweep.stop_rule import fewest, needs_repetition
 from ddlbench.workers.common.replay.compute import ReplayedCompute, factors
 from tests.support.assignments import assignment
+from tests.support.repository import REPOSITORY
 
 REPLAYED = {
     "workers": [2],
@@ -61,11 +66,33 @@ def test_the_host_of_a_server_alone_is_not_said_to_be_slow(tmp_path):
 
 
 @pytest.mark.parametrize(("distribution", "mean"), [("lognormal", 1.0), ("exponential", 1.3)])
-def test_jitter_is_the_same_for_a_seed_and_rank_and_has_its_mean(distribution, mean):
-    jitter = ReplayedJitter(distribution, 0.3, seed=7)
-    first, again, other = (list(islice(factors(jitter, rank), 20_000)) for rank in (0, 0, 1))
-    assert first == again != other
+def test_jitter_is_the_same_for_a_seed_repetition_and_rank_and_has_its_mean(distribution, mean):
+    first, again, other_rank, other_repetition = (
+        list(islice(factors(ReplayedJitter(distribution, 0.3, 7, repetition), rank), 20_000))
+        for repetition, rank in ((2, 0), (2, 0), (2, 1), (3, 0))
+    )
+    assert first == again
+    assert other_rank != first != other_repetition != other_rank
     assert fmean(first) == pytest.approx(mean, rel=0.02)
+
+
+def test_replayed_points_with_jitter_are_repeated_until_their_interval_is_narrow_as_others_are(tmp_path):
+    jitter = {"distribution": "lognormal", "scale": 0.2, "seed": 3}
+    steady = point_of(tmp_path / "steady", hosts=SLOW, **REPLAYED)
+    varying = point_of(tmp_path / "varying", hosts=SLOW | {"jitter": jitter}, **REPLAYED)
+    measure = load(REPOSITORY / "config/paper.yaml", REPOSITORY).settings.measure
+    alike, different = [Total(1, 100.0)] * 4, [Total(1, time_ms) for time_ms in (80.0, 100.0, 110.0, 150.0)]
+    assert (fewest(steady, measure), fewest(varying, measure)) == (measure.replayed, measure.min_repetitions)
+    assert not needs_repetition(steady, different, measure)
+    assert needs_repetition(varying, different, measure)
+    assert not needs_repetition(varying, alike, measure)
+    assert [is_of_a_fixed_number(each.as_dict()) for each in (steady, varying)] == [True, False]
+
+
+def test_each_repetition_has_draws_of_its_own(tmp_path):
+    given = SLOW | {"jitter": {"distribution": "exponential", "scale": 0.2, "seed": 3}}
+    point = point_of(tmp_path, hosts=given, **REPLAYED)
+    assert training_point(point, repetition=2).replay.jitter == ReplayedJitter("exponential", 0.2, 3, 2)
 
 
 def test_uneven_hosts_that_compute_for_real_are_refused_with_the_reason(tmp_path):

@@ -81,7 +81,7 @@ class Uneven:
             The time in ms, without time dilation.
         """
         odd_ms = [each.slowdown * (each.replay or usual).step_ms for each in self.odd]
-        return max(usual.step_ms, *odd_ms)
+        return max([usual.step_ms, *odd_ms])
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON data."""

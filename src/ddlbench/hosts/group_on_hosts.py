@@ -58,6 +58,7 @@ class GroupOnHosts:
         self.members = job.members
         self.gpus = job.placement.gpus
         self.runtime = job.runtime
+        self._given_step_s = job.timeouts.step_s
         self.hosts = hosts_of(job, stack)
         self._assignments = assignments(job, self.hosts.hosts, self.hosts.addresses, self.hosts.ports)
         self._divisions = stack.enter_context(ExitStack())
@@ -105,16 +106,17 @@ class GroupOnHosts:
         self._began_s = monotonic()
         self.group, self.fillers = self._group()
 
-    def dilate(self, dilation: float, least_step_s: float = 0.0) -> None:
+    def dilate(self, dilation: float, slowest_replay_ms: float) -> None:
         """Let time run at another rate from now on; the links must be open.
 
         Args:
             dilation: the factor.
-            least_step_s: what the slowest step takes at least, in wall time, beyond what time-outs allow already.
+            slowest_replay_ms: what the slowest replayed step takes at least, without dilation; time-outs allow it.
         """
         assert self.hosts.star is not None
         self.hosts.star.dilate(dilation)
-        timeouts = replace(self._job.timeouts, step_s=self._job.timeouts.step_s + 2 * least_step_s)
+        slowest_s = slowest_replay_ms * dilation / 1000
+        timeouts = replace(self._job.timeouts, step_s=self._given_step_s + 2 * slowest_s)
         placement = replace(self._job.placement, dilation=dilation)
         self._job = replace(self._job, placement=placement, timeouts=timeouts)
         self._assignments = assignments(self._job, self.hosts.hosts, self.hosts.addresses, self.hosts.ports)

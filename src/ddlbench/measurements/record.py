@@ -181,9 +181,11 @@ def is_of_a_fixed_number(point: Mapping[str, Any]) -> bool:
         point: as a record or a manifest holds it.
 
     Returns:
-        True for a training to an accuracy, and for a replay by waiting.
+        True for a training to an accuracy, and for a replay by waiting without jitter.
     """
-    return bool(point.get("epochs")) or (point.get("replay") or {}).get("kind") == "gpu"
+    waits = (point.get("replay") or {}).get("kind") == "gpu"
+    has_jitter = bool((point.get("uneven") or {}).get("jitter"))
+    return bool(point.get("epochs")) or (waits and not has_jitter)
 
 
 def is_too_large(record: Mapping[str, Any], has_bytes: int) -> bool:

@@ -137,8 +137,13 @@ class Point:
 
     @property
     def waits(self) -> bool:
-        """Whether compute is replayed by waiting, as a GPU's is; then steps take long and hardly differ."""
+        """Whether compute is replayed by waiting, as a GPU's is; steps then take long, and differ by jitter alone."""
         return self.replay is not None and self.replay.kind == "gpu"
+
+    @property
+    def has_jitter(self) -> bool:
+        """Whether the time of replayed compute differs from step to step."""
+        return self.uneven is not None and self.uneven.jitter is not None
 
     @property
     def slowest_replay_ms(self) -> float:

@@ -138,6 +138,7 @@ class ReplayedJitter:
     distribution: str
     scale: float
     seed: int
+    repetition: int  # each has draws of its own
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,18 @@ def least_step_ms(point: Point, most_bytes: int) -> float:
     return max(point.replay.step_ms, on_link_ms)
 
 
+def slowest_replay_ms(job: SessionJob) -> float:
+    """Find what the slowest replayed step of a session takes.
+
+    Args:
+        job: the session's.
+
+    Returns:
+        The time in ms, without dilation; 0: none is replayed.
+    """
+    return max(Point.from_dict(each.point).slowest_replay_ms for each in job.points)
+
+
 def _forwardable(star: Star, points: Sequence[Point]) -> float:
     """The dilation with which this machine forwards what all hosts can send at once."""
     links = [link for point in points if (link := link_of(point))]
@@ -145,7 +157,7 @@ def dilated(job: SessionJob, group: GroupOnHosts) -> SessionJob:
     factor = measured_dilation(group, points, job.most_own_work_percent)
     assert group.hosts.star is not None
     factor = _verifiable(group.hosts.star, points, factor, job.tolerances)
-    group.dilate(factor, max(each.slowest_replay_ms for each in points) * factor / 1000)
+    group.dilate(factor, slowest_replay_ms(job))
     group.group.prepare(training_point(points[0], factor), points[0].seed)  # while the links are open
     return replace(job, group=replace(job.group, placement=replace(placement, dilation=factor)))
 

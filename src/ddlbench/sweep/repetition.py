@@ -27,19 +27,22 @@ _TIMES = (
 )  # what members report of a step, means over their steps
 
 
-def training_point(point: Point, dilation: float | None = None, *, takes_time: bool = True) -> TrainingPoint:
+def training_point(
+    point: Point, dilation: float | None = None, *, takes_time: bool = True, repetition: int = 0
+) -> TrainingPoint:
     """Select the part of a point that workers need.
 
     Args:
         point: of the plan.
         dilation: of time, where compute is replayed by waiting (None: that of the workers' assignments).
         takes_time: whether replayed compute takes any.
+        repetition: of the point, for what is drawn anew in each.
 
     Returns:
         Model, image shape (height, width, channels), data set, global batch size, learning rate and momentum; and what
         is replayed, if compute is.
     """
-    replay = point.replay
+    share = 1.0 if takes_time else 0.0
     return TrainingPoint(
         point.model,
         point.image_shape,
@@ -47,18 +50,20 @@ def training_point(point: Point, dilation: float | None = None, *, takes_time: b
         point.batch_size,
         point.learning_rate,
         point.momentum,
-        _replayed_step(replay, point.uneven, dilation, 1.0 if takes_time else 0.0) if replay else None,
+        _replayed_step(point.replay, point.uneven, dilation, share, repetition) if point.replay else None,
     )
 
 
 def _replayed_step(
-    replay: Replay, uneven: Uneven | None, dilation: float | None, share: float
+    replay: Replay, uneven: Uneven | None, dilation: float | None, share: float, repetition: int
 ) -> ReplayedStep:
     odd = [
         StepOfHost(each.host - 1, *_times(each.replay or replay, share * each.slowdown))
         for each in (uneven.odd if uneven else ())
     ]
-    jitter = ReplayedJitter(**asdict(uneven.jitter)) if uneven and uneven.jitter else None
+    jitter = (
+        ReplayedJitter(**asdict(uneven.jitter), repetition=repetition) if uneven and uneven.jitter else None
+    )
     return ReplayedStep(replay.kind, *_times(replay, share), dilation, odd, jitter)
 
 

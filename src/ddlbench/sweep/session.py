@@ -29,7 +29,7 @@ from ddlbench.sweep.conditions import conditions
 from ddlbench.sweep.core_use import NOT_KNOWN, CoreUse, check_shares, shares_of
 from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
 from ddlbench.sweep.link_monitor import Drifted, Links
-from ddlbench.sweep.measured_dilation import dilated
+from ddlbench.sweep.measured_dilation import dilated, slowest_replay_ms
 from ddlbench.sweep.own_work import dilated_enough, own_work_percent
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, trained, training_point
@@ -110,7 +110,7 @@ class Session:
             return
         if self.links:
             self.links.open()
-        self.group.dilate(dilation)
+        self.group.dilate(dilation, slowest_replay_ms(self.job))
         self._sample(dilation)
         if all(each.reconnects for each in self.group.group.ready):
             self.connect()
@@ -187,7 +187,8 @@ class Session:
         """Send the point to the workers; each tries one step alone."""
         began = monotonic()
         seed = pending.point.seed + pending.repetition
-        prepared = self.group.group.prepare(training_point(pending.point, pending.dilation), seed)
+        point = training_point(pending.point, pending.dilation, repetition=pending.repetition)
+        prepared = self.group.group.prepare(point, seed)
         if all(reply.fits for reply in prepared):
             self.clock.steps_s += monotonic() - began
         return prepared

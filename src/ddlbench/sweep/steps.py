@@ -103,7 +103,7 @@ def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: 
         return min(measure.max_steps, max(fewest, _fitting(measure, step_ms)))
 
     if point.replay:
-        return planned(point.replay.step_ms * dilation), 0
+        return planned(point.slowest_replay_ms * dilation), 0
     fastest_ms = _fastest_ms(group.train(1))
     more = min(_PILOT_STEPS, _fitting(measure, fastest_ms / _PILOT_SHARE))
     if more:
@@ -159,8 +159,8 @@ def _fewest(measure: Measure, point: Point) -> int:
     link = link_of(point)
     if link and link.is_lossy:
         return max(measure.min_steps, FEWEST_OF_LOSSY)
-    has_jitter = point.sites is not None or (point.uneven is not None and point.uneven.jitter is not None)
-    return 1 if point.waits and not has_jitter and not is_asynchronous(point) else measure.min_steps
+    differ = point.sites is not None or point.has_jitter
+    return 1 if point.waits and not differ and not is_asynchronous(point) else measure.min_steps
 
 
 def train(

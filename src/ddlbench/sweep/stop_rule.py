@@ -23,8 +23,7 @@ def needs_repetition(point: Point, repetitions: Sequence[Total], measure: Measur
     count = len(repetitions)
     if count < fewest(point, measure):
         return True
-    is_fixed = point.epochs > 0 or point.waits
-    return not is_fixed and count < measure.max_repetitions and doubt(point, repetitions, measure) > 1
+    return not _is_fixed(point) and count < measure.max_repetitions and doubt(point, repetitions, measure) > 1
 
 
 def fewest(point: Point, measure: Measure) -> int:
@@ -36,11 +35,16 @@ def fewest(point: Point, measure: Measure) -> int:
 
     Returns:
         For a point that is trained to an accuracy, exactly as many as it has: so all of a figure have the same seeds.
-        For one whose compute is replayed by waiting, too.
+        For one whose compute is replayed by waiting, too, unless it has jitter.
     """
-    if point.waits:
-        return measure.replayed
-    return measure.trainings if point.epochs else measure.min_repetitions
+    if point.epochs:
+        return measure.trainings
+    return measure.replayed if _is_fixed(point) else measure.min_repetitions
+
+
+def _is_fixed(point: Point) -> bool:
+    """Whether no interval decides how often the point is repeated."""
+    return point.epochs > 0 or (point.waits and not point.has_jitter)
 
 
 def doubt(point: Point, repetitions: Sequence[Total], measure: Measure) -> float:

@@ -116,7 +116,7 @@ def factors(jitter: ReplayedJitter | None, rank: int) -> Iterator[float]:
     if jitter is None:
         yield from repeat(1.0)
         return
-    draws = random.Random(f"{jitter.seed}, rank {rank}")
+    draws = random.Random(f"{jitter.seed}, repetition {jitter.repetition}, rank {rank}")
     while True:
         if jitter.distribution == "lognormal":
             yield draws.lognormvariate(-(jitter.scale**2) / 2, jitter.scale)  # of mean 1
