@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 
 from benchmarks.common import ROOT
@@ -31,9 +32,9 @@ def tests(seed: int, tries: int, keep: Callable[[Tally], None]) -> Tally:
     """The part of the torture that runs the tests beside other work. Nothing of it is drawn by the seed."""
     tally = Tally(f"`make test` in a row beside a busy loop on each core: {RED}", "10: 0", seed, {RED: 0})
     with busy_cores():
-        for _ in range(tries):
+        for number in range(1, tries + 1):
             began = monotonic()
-            failed = failed_tests()
+            failed = failed_tests(ROOT / f"logs/torture/tests-{number}.log")
             tally.add(
                 f"{failed or 'green'} after {(monotonic() - began) / 60:.1f} minutes", {RED: bool(failed)}
             )
@@ -52,8 +53,8 @@ def busy_cores() -> Iterator[None]:
         yield
 
 
-def failed_tests() -> str:
-    """Run `make test` once; the tests that have failed, or the last words where none is named."""
+def failed_tests(log: Path) -> str:
+    """Run `make test` once, and keep what it says; the tests that have failed, or the last words if it names none."""
     command = ["make", "test"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with (
@@ -61,6 +62,8 @@ def failed_tests() -> str:
         at_the_end("kill", "--", f"-{run.pid}"),  # what `make` has started does not end with it
     ):
         said, _ = run.communicate(timeout=TIMEOUT_S)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(said)
     lines = said.splitlines()
     named = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
     return "; ".join(named or lines[-1:]) if run.returncode else ""
