@@ -39,16 +39,13 @@ def end_quietly(kept: Callable[[], str], leave: Callable[[], str], full: Callabl
     def end(number: int, frame: FrameType | None) -> None:
         for each in (*_ENDINGS, FULL_DISK):
             signal.signal(each, signal.SIG_IGN)
-        terminal = _silenced()
-        _end_children()
-        if number == FULL_DISK:
-            text = f"Ended: {full()} {kept().capitalize()}. Make room; the same command goes on from there."
-        else:
-            text = (
-                f"Ended by {_ENDINGS[signal.Signals(number)]}: {kept()}. The same command goes on from there."
-            )
-        os.write(terminal, f"\n{text}\n{leave()}".encode())
-        os._exit(_FAILURE if number == FULL_DISK else 128 + number)
+        try:  # whatever fails, as with a terminal or a `tee` that is gone: nothing can end this process any more
+            terminal = _silenced()
+            _end_children()
+            left = leave()
+            os.write(terminal, f"\n{_said(number, kept, full)}\n{left}".encode())
+        finally:
+            os._exit(_FAILURE if number == FULL_DISK else 128 + number)
 
     os.environ[CALL] = str(os.getpid())
     signal.signal(FULL_DISK, end)
@@ -69,6 +66,12 @@ def records_since(store: Path, moment: float) -> str:
     """
     count = sum(file.stat().st_mtime >= moment for file in store.glob(_RECORDS))
     return f"{count} new {'repetition is' if count == 1 else 'repetitions are'} kept in {store}"
+
+
+def _said(number: int, kept: Callable[[], str], full: Callable[[], str]) -> str:
+    if number == FULL_DISK:
+        return f"Ended: {full()} {kept().capitalize()}. Make room; the same command goes on from there."
+    return f"Ended by {_ENDINGS[signal.Signals(number)]}: {kept()}. The same command goes on from there."
 
 
 def _silenced() -> int:
