@@ -229,6 +229,17 @@ def test_a_table_without_step_times_is_named(tmp_path):
         from_tables([tmp_path / "fig.csv"])
 
 
+@pytest.mark.parametrize(
+    "telemetry",
+    ["point_id,status,node,time_s\na,measured,h1,0.5", "point_id,status\na,not_recorded"],
+    ids=["recorded", "not recorded"],
+)
+def test_a_table_of_telemetry_beside_the_others_tells_nothing_of_steps(tmp_path, telemetry):
+    (tmp_path / "fig.csv").write_text(f"{HEADER}\na,,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27\n")
+    (tmp_path / "over_time.csv").write_text(f"{telemetry}\n")
+    assert len(from_files(sorted(tmp_path.glob("*.csv"))).measured) == 1
+
+
 @pytest.mark.parametrize("status", ["measured", "does_not_fit"])
 @pytest.mark.parametrize("numbers", [",2", "128,", "128,two", "inf,2", "128,-2"])
 def test_a_row_without_a_number_where_one_is_expected_is_named(tmp_path, status, numbers):

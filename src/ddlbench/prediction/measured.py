@@ -71,7 +71,7 @@ def from_tables(paths: Iterable[Path]) -> list[Measured]:
 
     Returns:
         The cells, in the order of their ids. Points between sites have no one link, and are left out; so are those of
-        uneven hosts and of several workers a host.
+        uneven hosts and of several workers a host. A table of telemetry says nothing of steps.
 
     Raises:
         DdlbenchError: a table cannot be read, lacks a column, or has no number where one is expected; names it.
@@ -120,9 +120,18 @@ def _read(path: Path) -> "pandas.DataFrame":
         table = pandas.read_csv(path, keep_default_na=True)
     except (OSError, ValueError) as error:
         raise DdlbenchError(f"{path}: this table cannot be read ({error})") from None
+    if _is_of_telemetry(table):
+        return table.iloc[:0]
     if lacking := [name for name in NEEDED if name not in table.columns]:
         raise DdlbenchError(f"{path}: this table of measurements lacks {', '.join(lacking)}")
     return table
+
+
+def _is_of_telemetry(table: "pandas.DataFrame") -> bool:
+    """Whether it says what nodes do over time, or why that was not recorded; it lies beside the others."""
+    if "status" not in table or "step_time_ms" in table:
+        return False
+    return "node" in table or "measured" not in set(table["status"])
 
 
 def _cell(row: Mapping[str, Any]) -> Cell:
