@@ -1,5 +1,6 @@
 """Which option is measured next, and when measuring stops."""
 
+import runpy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,10 +9,12 @@ from prediction_samples import cell, grid, measure, true_ms
 
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.plan import load
+from ddlbench.plan.config_files import configuration
 from ddlbench.plan.settings import Recommend
 from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.choice import Goal
 from ddlbench.prediction.foreign.imported import write_imported
+from ddlbench.recommender.active import measuring as active_measuring
 from ddlbench.recommender.active.advice import advise
 from ddlbench.recommender.active.measuring import measure_for_choice
 from ddlbench.recommender.active.options import cell_of, options_of
@@ -97,6 +100,33 @@ def test_several_workers_a_host_are_no_option_as_nothing_would_be_learned_from_t
 def test_a_question_that_has_no_answer_is_refused_in_words(plan, question, message):
     with pytest.raises(ConfigError, match=message):
         options_of(plan, replace(ASKED, question=question))
+
+
+def test_the_job_has_the_options_that_were_planned_on_gpus_too(monkeypatch):
+    question = {"model": "resnet18", "devices": "gpu", "batch_size": 128}
+    given = configuration(
+        [REPOSITORY / "config/examples/gpu_mnist.yaml"],
+        {"recommend": {"question": question}},
+        root=REPOSITORY,
+    ).settings
+    planned = options_of(load(given, REPOSITORY, gpus=1), replace(ASKED, question=question))
+    measured = []
+
+    def not_measured(_asked, options, _tables, _measure):
+        measured.extend(options)
+        raise DdlbenchError("nothing is measured here")
+
+    monkeypatch.chdir(REPOSITORY)
+    monkeypatch.setattr(active_measuring, "measure_for_choice", not_measured)
+    job = SimpleNamespace(
+        log=[None],
+        input=SimpleNamespace(tables=[], datasets=[]),
+        params=SimpleNamespace(gpus=1),
+        config=given,
+    )
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(REPOSITORY / "workflow/scripts/measure_for_choice.py"), {"snakemake": job})
+    assert measured == list(planned) != []
 
 
 def measuring(plan, folder, time_ms):

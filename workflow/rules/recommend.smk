@@ -21,5 +21,6 @@ rule recommend_measure:
         asked=lambda wildcards: asdict(PLAN.settings.recommend),
         measure=lambda wildcards: as_params(PLAN.settings.measure),
         runs=lambda wildcards: sorted(set(options().values())),
+        gpus=lambda wildcards: max(gpus_for(PLAN.run(run)) for run in options().values()),
     script:
         "../scripts/measure_for_choice.py"

@@ -16,7 +16,7 @@ from ddlbench.runs.one_point import measure_point
 with exit_on_error(snakemake.log[0]):
     started = datetime.now(UTC)
     require_sound(snakemake.input.tables)
-    plan = load(snakemake.config, Path.cwd())
+    plan = load(snakemake.config, Path.cwd(), gpus=snakemake.params.gpus)
     asked = plan.settings.recommend
     runs = options_of(plan, asked)
     datasets = {Path(path).stem: Path(path) for path in snakemake.input.datasets}
