@@ -241,9 +241,10 @@ def test_an_epoch_of_endless_images_needs_its_number_of_steps(message):
     assert line.endswith("epochs: synthetic images have no end: an epoch of them needs steps_per_epoch")
 
 
-def test_a_key_that_a_grid_needs_is_asked_for(message):
-    (line,) = message(study=lambda study: study["grids"]["latency"].pop("dataset"))
-    assert line == STUDY + "grids.latency.dataset: is missing, here and in the configuration's grids"
+@pytest.mark.parametrize("key", ["hosts", "workers", "model", "dataset"])
+def test_a_key_that_a_grid_needs_is_asked_for(message, key):
+    (line,) = message(study=lambda study: study["grids"]["latency"].pop(key))
+    assert line == STUDY + f"grids.latency.{key}: is missing, here and in the configuration's grids"
 
 
 def test_a_grid_of_too_many_points_is_refused_before_it_is_expanded(message):

@@ -29,7 +29,7 @@ def mistakes(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> 
         yield from _nothing_to_learn(axes)
         yield from _not_replayed(axes)
         yield from _without_profile(axes, hosts)
-    if "real" in axes["compute"].values:
+    if "hosts" in axes and "real" in axes["compute"].values:
         yield from _uneven_for_real(axes, hosts)
 
 
