@@ -203,6 +203,18 @@ def test_unknown_sites_are_answered_with_the_nearest(repository):
             lambda each: each["sites"]["there"]["lan"].pop("latency_ms"),
             "two-towns.sites.there.lan.latency_ms: is missing (expected a number >= 0 and <= 100000, in ms)",
         ),
+        (
+            lambda each: each["wan"][2].update(between=["here"]),
+            "two-towns.wan[2].between: has 1 entry (expected at least 2)",
+        ),
+        (
+            lambda each: each.update(sites={"here": {"lan": "gigabit"}}),
+            "two-towns.sites: has 1 entry (expected at least 2)",
+        ),
+        (
+            lambda each: each["sites"].update({f"s{number}": {"lan": "gigabit"} for number in range(64)}),
+            "two-towns.sites: has 67 entries (expected at most 64)",
+        ),
         (lambda each: each.pop("source"), "two-towns.source: is missing (expected a text)"),
         (
             lambda each: each["wan"][0].update(lost=1),

@@ -134,11 +134,18 @@ class Schemas:
                 for part in error.context or ():
                     if part.schema_path[0] == branch:
                         yield from self._explained(part, file, known)
+            case "minProperties" | "maxProperties" if "epoch_steps" in schema.get("properties", {}):
+                yield Problem(file, path, "expected epochs and either epoch_images or epoch_steps")
+            case "minItems" | "minProperties" | "maxItems" | "maxProperties" if value:
+                bound = "most" if error.validator.startswith("max") else "least"
+                text = f"has {len(value)} entr{'y' if len(value) == 1 else 'ies'}"
+                yield Problem(file, path, f"{text} (expected at {bound} {error.validator_value})")
             case "minItems":
                 so = ", so the grid has no points" if path[0] == "grids" else ""
                 yield Problem(file, path, f"is an empty list{so} (expected at least one value)")
-            case "minProperties" | "maxProperties" if "epoch_steps" in schema.get("properties", {}):
-                yield Problem(file, path, "expected epochs and either epoch_images or epoch_steps")
+            case "uniqueItems":
+                again = next(each for number, each in enumerate(value) if each in value[:number])
+                yield Problem(file, path, f"has {shown(again)} more than once")
             case "minLength" if value:
                 least = schema["minLength"]
                 yield Problem(
