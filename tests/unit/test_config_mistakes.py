@@ -247,6 +247,17 @@ def test_a_key_that_a_grid_needs_is_asked_for(message, key):
     assert line == STUDY + f"grids.latency.{key}: is missing, here and in the configuration's grids"
 
 
+def test_a_list_that_names_something_twice_is_refused_with_that(message):
+    (line,) = message(setting("probes/point_to_point/links", ["lan-2g", "gigabit", "lan-2g"]))
+    assert line == CONFIG + "probes.point_to_point.links: has 'lan-2g' more than once"
+
+
+def test_a_folder_of_results_that_cannot_be_is_refused(message):
+    (line,) = message(setting("results", "x" * 300))
+    assert line.startswith(f"{CONFIG}results: 'xxx")
+    assert line.endswith("cannot be looked at (File name too long)")
+
+
 def test_a_grid_of_too_many_points_is_refused_before_it_is_expanded(message):
     many = {"batch_size": list(range(4, 2004)), "bandwidth_mbit": list(range(1, 1001))}
     (line,) = message(setting("grids/small2000/latency", many))

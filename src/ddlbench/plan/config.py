@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ddlbench.configuration.schema import Known, Path_, Problem, block, schemas
+from ddlbench.configuration.schema import Known, Path_, Problem, block, schemas, shown
 from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.devices import devices_file
 from ddlbench.errors import ConfigError, nearest
@@ -150,12 +150,17 @@ def _error(problems: list[Problem]) -> ConfigError:
 def _misplaced_results(settings: Settings, root: Path, file: str) -> Iterator[Problem]:
     """Without `results_outside` the folder of results must be below the repository, and not one of its own."""
     results = Path(settings.results)
+    try:
+        occupied = next(
+            (path for path in (root / results, *(root / results).parents) if path.is_file()), None
+        )
+    except OSError as error:  # a name that is too long, or a folder that this user may not enter
+        yield Problem(file, ("results",), f"{shown(str(results))} cannot be looked at ({error.strerror})")
+        return
     if not str(results).isprintable() or set(str(results)) & _PATTERNS:
         text = f"{str(results)!r} is not a folder (expected a name without {' '.join(sorted(_PATTERNS))})"
         yield Problem(file, ("results",), text)
-    elif occupied := next(
-        (path for path in (root / results, *(root / results).parents) if path.is_file()), None
-    ):
+    elif occupied:
         yield Problem(file, ("results",), f"{str(results)!r} is not a folder: {occupied.name} is a file")
     elif settings.results_outside:
         return
