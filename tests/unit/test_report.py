@@ -1,6 +1,8 @@
 """The page of all results: complete, of what was measured alone, and without a request to any network."""
 
+import html
 import json
+import re
 from html.parser import HTMLParser
 from shutil import copy
 
@@ -8,7 +10,7 @@ import pytest
 
 from ddlbench.claims.claim import read_claims
 from ddlbench.claims.report import judge_files
-from ddlbench.measurements.record import DamagedRecord
+from ddlbench.measurements.record import DamagedRecord, seal
 from ddlbench.plan import load
 from ddlbench.report.page import write_page
 from tests.support.measurement_samples import a_repository
@@ -18,6 +20,14 @@ FIGURE = "zhao2016_fig5"
 CAPTION = (
     "**Title.** Emulated: a *rate* of <script>alert(1)</script>.\n\n.. raw:: html\n\n   <b>not this</b>\n"
 )
+
+
+def wire(mbit, latency_ms=0.0):
+    return {"bandwidth_mbit": float(mbit), "latency_ms": latency_ms, "loss_percent": 0.0}
+
+
+def one_way(mbit):
+    return {"rate_mbit": mbit, "latency_ms": 7.5, "jitter_ms": 0.0, "loss_percent": 0.25}
 
 
 class Links(HTMLParser):
@@ -106,6 +116,42 @@ def test_what_is_missing_has_its_reason_and_what_was_measured_its_link_and_host(
     assert "torch 2.5.1" in page
     assert "emulated hosts, computed by CPUs" in page
     assert "The paper trains with MXNet" in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured", "rows"),
+    [
+        (
+            {
+                "sites": ["here", "there"],
+                "lans": {"here": wire(1000), "there": wire(100)},
+                "wans": {"here -> there": wire(20, 10.0), "there -> here": wire(5, 30.0)},
+            },
+            {name: one_way(mbit) for name, mbit in (("here", 999.0), ("there -> here", 4.9))},
+            [
+                "there -> here 5 4.9 30 one way 7.5 0 0.25",
+                "here -> there 20 not measured 10 not measured 0 not measured",
+                "there 100 not measured 0 not measured 0 not measured",
+                "here 1,000 999 0 one way 7.5 0 0.25",
+            ],
+        ),
+        (
+            {"card": wire(1000), "inside": wire(8000)},
+            {"card": one_way(990.0), "inside": one_way(7900.0)},
+            ["card 1,000 990 0 one way 7.5 0 0.25", "inside 8,000 7,900 0 one way 7.5 0 0.25"],
+        ),
+    ],
+    ids=["sites", "shared cards"],
+)
+def test_each_link_of_sites_and_of_shared_cards_is_told_by_its_name(root, asked, measured, rows):
+    for file in (root / "results/store").rglob("*.json"):
+        record = json.loads(file.read_text())
+        record["link"] |= {"asked": asked, "measured": measured}
+        file.write_text(json.dumps(seal(record)))
+    section = written(root).partition('id="links"')[2].partition("</section>")[0]
+    _, *found = re.findall("<tr>(.*?)</tr>", section, re.DOTALL)
+    words = [" ".join(html.unescape(re.sub("<[^>]*>", " ", row)).split()) for row in found]
+    assert words == [f"{row} netem 6" for row in rows]
 
 
 def test_text_from_outside_becomes_no_markup(page):

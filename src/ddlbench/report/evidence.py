@@ -28,9 +28,12 @@ class Made(NamedTuple):
 class LinkMeasured(NamedTuple):
     """A link as it was asked for and as its checks found it, over all repetitions that used it.
 
-    Each measured value is the median, the least and the most; None: it was not measured.
+    Its name is that of a site, of a way between two, or of what workers on a host share; empty: all hosts have it. Each
+    measured value is the median, the least and the most; None: it was not measured. Latency is measured there and back
+    (`rtt_ms`), or one way where ways differ.
     """
 
+    name: str
     bandwidth_mbit: float | None
     latency_ms: float | None
     loss_percent: float | None
@@ -38,6 +41,7 @@ class LinkMeasured(NamedTuple):
     repetitions: int
     rate_mbit: tuple[float, float, float] | None
     rtt_ms: tuple[float, float, float] | None
+    one_way_ms: tuple[float, float, float] | None
     measured_loss_percent: tuple[float, float, float] | None
 
 
@@ -189,11 +193,14 @@ def _links(records: Iterable[Record]) -> list[LinkMeasured]:
     checks: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for record in records:
         link = record.get("link") or {}
-        if asked := link.get("asked"):
+        measured = link.get("measured") or {}
+        for name, asked in _by_name(link.get("asked") or {}).items():
             values = (asked.get(key) for key in ("bandwidth_mbit", "latency_ms", "loss_percent"))
-            checks.setdefault((*values, link.get("backend") or ""), []).append(link.get("measured") or {})
-    found = [
+            found = measured.get(name) or {} if name else measured
+            checks.setdefault((name, *values, link.get("backend") or ""), []).append(found)
+    links = [
         LinkMeasured(
+            name,
             bandwidth_mbit,
             latency_ms,
             loss_percent,
@@ -201,11 +208,19 @@ def _links(records: Iterable[Record]) -> list[LinkMeasured]:
             len(each),
             _spread(each, "rate_mbit"),
             _spread(each, "rtt_ms"),
+            _spread(each, "latency_ms"),
             _spread(each, "loss_percent"),
         )
-        for (bandwidth_mbit, latency_ms, loss_percent, backend), each in checks.items()
+        for (name, bandwidth_mbit, latency_ms, loss_percent, backend), each in checks.items()
     ]
-    return sorted(found, key=lambda link: [-1.0 if value is None else value for value in link[:3]])
+    return sorted(links, key=lambda link: [-1.0 if value is None else value for value in link[1:4]])
+
+
+def _by_name(asked: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """The links that a record asks for, by the names that its checks have; the link of all hosts has none."""
+    if "sites" in asked:
+        return {**asked["lans"], **asked["wans"]}
+    return asked if "card" in asked else {"": asked} if asked else {}
 
 
 def _spread(checks: Iterable[Mapping[str, Any]], name: str) -> tuple[float, float, float] | None:
