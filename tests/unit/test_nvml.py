@@ -7,11 +7,14 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
+from ddlbench.cli.main import main
 from ddlbench.launch.gpus import GpuLoad, Gpus, gpus_here, usable
+from ddlbench.plan.plan import NO_GPU
 from ddlbench.plan.request import planned_gpus
 from ddlbench.protocol.agent_messages import SamplerJob, Sampling, WatchedHost
 from ddlbench.system.gpu_shares import Gpu
 from ddlbench.telemetry.sampler import Sampler
+from tests.support.repository import REPOSITORY
 
 
 @pytest.fixture
@@ -87,6 +90,15 @@ def test_the_jobs_of_an_invocation_count_the_gpus_that_it_has_counted(two_gpus, 
     gpus_here.cache_clear()
     assert planned_gpus(None) == 2
     gpus_here.cache_clear()
+
+
+def test_check_counts_the_gpus_of_this_machine(two_gpus, monkeypatch, capsys):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.chdir(REPOSITORY)
+    gpus_here.cache_clear()
+    assert main(["check", "config/examples/gpu_mnist.yaml"]) == 0
+    gpus_here.cache_clear()
+    assert NO_GPU not in capsys.readouterr().out
 
 
 def test_a_machine_without_a_driver_has_none(no_driver):

@@ -27,10 +27,11 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from ddlbench.launch.gpus import gpus_here
     from ddlbench.memory.misfits import too_large
     from ddlbench.plan import load
 
-    plan = load(arguments.config, Path.cwd())
+    plan = load(arguments.config, Path.cwd(), gpus=len(gpus_here()))
     points = {point for run in plan.runs for point in run.points}
     counts = [
         counted(len(plan.figures), "figure"),
