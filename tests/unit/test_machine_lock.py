@@ -1,7 +1,9 @@
 """One measurement at a time on a machine: a lock that ends with its process."""
 
+import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,6 +75,25 @@ def test_one_after_another_need_not_wait(file):
     for _ in range(2):
         with alone_on_this_machine("refuse", file):
             pass
+
+
+def test_all_users_can_open_the_lock_of_a_user_whose_files_are_private(file):
+    before = os.umask(0o077)
+    try:
+        with alone_on_this_machine("refuse", file):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+
+
+def test_a_lock_that_this_user_may_not_open_is_told_with_what_helps(file, monkeypatch):
+    def refused(*_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(DdlbenchError, match=f"chmod 644 {file}"), alone_on_this_machine("wait", file):
+        pass
 
 
 def test_a_link_in_place_of_the_lock_is_not_followed(file, tmp_path):

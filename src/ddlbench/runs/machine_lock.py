@@ -10,7 +10,7 @@ import pwd
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
@@ -32,7 +32,7 @@ def alone_on_this_machine(when_busy: str, file: Path | None = None) -> Iterator[
         Nothing; the `with` measures.
 
     Raises:
-        DdlbenchError: another process measures, and that is refused.
+        DdlbenchError: another process measures, and that is refused; or this user may not open the file.
     """
     if when_busy == "ignore":
         yield
@@ -72,7 +72,15 @@ def _opened(file: Path) -> int:
     try:
         return os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        with suppress(PermissionError):  # another user was first
+            os.fchmod(descriptor, 0o644)  # whatever the umask is: all users must be able to open it
+        return descriptor
+    except PermissionError:
+        raise DdlbenchError(
+            f"{file}: this user may not open the lock that all measurements on this machine take.\n"
+            f"  Its owner, or root, can change that:  chmod 644 {file}"
+        ) from None
 
 
 def _holder(descriptor: int) -> str:
