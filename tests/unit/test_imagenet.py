@@ -158,6 +158,14 @@ def test_an_image_that_has_changed_since_is_named(folder: Path) -> None:
         [next(each) for each in [batches(index)] * 3]
 
 
+def test_a_link_to_an_image_that_is_gone_is_named(folder: Path) -> None:
+    (folder / "train" / CLASSES[1] / "gone.JPEG").symlink_to(folder / "nowhere.JPEG")
+    with pytest.raises(
+        DdlbenchError, match=r"n01443537/gone\.JPEG: No such file or directory \(expected images"
+    ):
+        index_of(folder)
+
+
 def test_a_folder_that_is_not_one_of_images_is_told_what_belongs_there(tmp_path: Path) -> None:
     def message(settings: dict[str, str | None], shape: tuple[int, int, int] = SHAPE) -> str:
         with pytest.raises(DdlbenchError) as error:

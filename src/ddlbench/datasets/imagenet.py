@@ -92,7 +92,12 @@ def _images(folder: Path) -> Iterator[tuple[str, int]]:
     """The names and sizes (bytes) of the images in a class's folder, in order; none if it does not exist."""
     if not folder.is_dir():
         return
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith("."):
-                yield entry.name, entry.stat().st_size
+    try:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith("."):
+                    yield entry.name, entry.stat().st_size
+    except OSError as error:
+        raise DdlbenchError(
+            f"{error.filename}: {error.strerror} (expected images, or links to images, that this user may read)"
+        ) from error
