@@ -67,6 +67,11 @@ def test_a_server_that_is_not_there_is_reported(serve: Serve) -> None:
     assert "could not be fetched: [Errno 111] Connection refused" in message("http://127.0.0.1:1/file")
 
 
+@pytest.mark.parametrize("url", ["https://[::1/file", f"https://{'a' * 300}/file"])
+def test_what_is_no_address_is_told(url: str) -> None:
+    assert message(url).startswith(f"{url} could not be fetched: ")
+
+
 @pytest.mark.parametrize("url", ["http://example.org/file", "file:///etc/hostname", "ftp://127.0.0.1/file"])
 def test_only_https_is_fetched_from_elsewhere(url: str) -> None:
     assert f"{url}: only https" in message(url)

@@ -63,6 +63,8 @@ def fetch(
             )
     except DdlbenchError as error:
         raise DdlbenchError(f"{error}. {advice}") from error
+    except ValueError as error:  # the libraries take it for no address, or that of a redirection
+        raise DdlbenchError(f"{url} could not be fetched: {error}. {advice}") from error
     return data
 
 
