@@ -3,6 +3,7 @@
 import datetime
 import json
 import math
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -221,6 +222,13 @@ def test_a_price_that_is_written_wrong_is_named(tmp_path, key, value, message):
     path.write_text("ours:\n" + "".join(f"  {name}: {each}\n" for name, each in entry.items()))
     with pytest.raises(ConfigError, match=message):
         read_prices(path, Path(tmp_path))
+
+
+def test_a_date_may_be_written_as_a_number(tmp_path):
+    text = (REPOSITORY / "config/prices.yaml").read_text()
+    (tmp_path / "prices.yaml").write_text(re.sub(r"date: .*", "date: 20260617", text))
+    prices = read_prices(tmp_path / "prices.yaml", tmp_path).values()
+    assert all("20260617" in price.warning(datetime.date(2027, 6, 17)) for price in prices)
 
 
 def test_a_value_is_finite_for_each_option(predictor):

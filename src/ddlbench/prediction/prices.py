@@ -11,6 +11,7 @@ from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.errors import ConfigError, nearest
 
 OLD_DAYS = 180
+NUMBERS = ("hourly", "gigabyte", "vcpus", "memory_gb")
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _price(at: str, machine: str, entry: Any) -> Price:
     for key in known:
         if key not in entry:
             raise ConfigError(f"{at}: lacks {key}")
-    for key in ("hourly", "gigabyte", "vcpus", "memory_gb"):
+    for key in NUMBERS:
         value = entry[key]
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise ConfigError(f"{at}: {key} is {value!r}, expected a number of at least 0")
@@ -96,4 +97,6 @@ def _price(at: str, machine: str, entry: Any) -> Price:
         datetime.date.fromisoformat(str(entry["date"]))
     except ValueError:
         raise ConfigError(f"{at}: date is {entry['date']!r}, expected one like 2026-06-17") from None
-    return Price(machine, **{key: entry[key] for key in known})
+    # 20260617 is a date, too, and a number to YAML
+    values: dict[str, Any] = {key: entry[key] if key in NUMBERS else str(entry[key]) for key in known}
+    return Price(machine, **values)
