@@ -224,6 +224,11 @@ def test_a_price_that_is_written_wrong_is_named(tmp_path, key, value, message):
         read_prices(path, Path(tmp_path))
 
 
+def test_a_number_of_workers_that_is_said_twice_is_one_choice():
+    cells = choices(MEASURED, {"batch_size": 128}, [2, 3, 2]).cells
+    assert [each.workers for each in cells] == [2, 3]
+
+
 def test_a_date_may_be_written_as_a_number(tmp_path):
     text = (REPOSITORY / "config/prices.yaml").read_text()
     (tmp_path / "prices.yaml").write_text(re.sub(r"date: .*", "date: 20260617", text))

@@ -83,7 +83,7 @@ def choices(
     found = tuple(
         replace(asked, framework=framework, strategy=strategy, workers=count)
         for framework, strategy in systems
-        for count in (workers or range(1, most + 1))
+        for count in dict.fromkeys(workers or range(1, most + 1))
         if count <= asked.batch_size
     )
     if not found:
