@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from test_filled_hosts import point_of
@@ -9,7 +10,8 @@ from test_filled_hosts import point_of
 from ddlbench.files import canonical_json
 from ddlbench.measurements.record import seal
 from ddlbench.network.hosts import Placement, place
-from ddlbench.probes.thread_scaling import needs_repetition
+from ddlbench.probes.thread_scaling import Scaling, Scalings, ThreadTimes, needs_repetition
+from ddlbench.runs import vcpus
 from ddlbench.runs.vcpus import images_of_a_worker, kept, vcpus_of_a_core
 from ddlbench.sweep.session_job import VcpuSpeed
 
@@ -32,6 +34,38 @@ def test_hosts_with_too_few_cores_have_vcpus_of_one_core_and_others_have_cores(t
 def test_each_of_several_workers_of_a_host_has_its_part_of_the_vcpus(tmp_path):
     point = point_of(tmp_path, workers=[4], workers_per_host=2, inside="pcie3-x16")
     assert vcpus_of_a_core(point, placed(2)) == 2
+
+
+def test_how_fast_threads_are_does_not_depend_on_the_hosts_that_are_measured_at_the_same_time(
+    tmp_path, monkeypatch
+):
+    def answer(_module, job, _kind, what):
+        asked.append(job.groups)
+        times = [ThreadTimes(threads, [8.0 / threads, 8.1 / threads]) for threads in job.groups]
+        return Scalings([Scaling(times)] * len(job.points))
+
+    asked, host = [], SimpleNamespace(threads=1)
+    monkeypatch.setattr(vcpus, "_cores", lambda: list(range(16)))
+    monkeypatch.setattr(vcpus, "_of_one_worker", lambda _group, threads, _point: threads)
+    monkeypatch.setattr(vcpus, "answer_of", answer)
+    points = {count: point_of(tmp_path / str(count), {"vcpus": count}, workers=[2]) for count in (2, 6, 8)}
+    inventory = SimpleNamespace(
+        store=SimpleNamespace(root=tmp_path / "store"),
+        environments={"bare": SimpleNamespace(sha256="e" * 64)},
+        measure=SimpleNamespace(step_budget_s=1, max_steps=9, interval_percent=5, seed=1),
+        facts={"cpu_model": "made up", "cores": 16},
+        plan=SimpleNamespace(settings=SimpleNamespace(other_measurements="ignore")),
+    )
+    group = SimpleNamespace(
+        placement=SimpleNamespace(hosts=[host]), worker="torch", environments={"bare": None}
+    )
+    found = vcpus.vcpu_speeds(inventory, group, points)
+    assert asked == [[1, 2, 4, 6, 8]]
+    assert {count: list(each.threads) for count, each in found.items()} == {
+        2: [1, 2],
+        6: [1, 2, 4, 6],
+        8: [1, 2, 4, 8],
+    }
 
 
 def test_a_host_of_one_vcpu_has_one(tmp_path):

@@ -6,7 +6,7 @@ number of images, and kept beside the store by the hash of all that determines i
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import log2
@@ -58,7 +58,8 @@ def vcpu_speeds(
     if lacking := {hashes[key]: point for key, point in made.items() if hashes[key] not in known}:
         told = {hashes[key]: about[key] for key in made}
         for each, scaling in _measured(lacking, inventory, group).items():
-            known[each] = {**told[each], **_as_json(scaling), "date": datetime.now(UTC).isoformat()}
+            own = _as_json(scaling, told[each]["threads"])
+            known[each] = {**told[each], **own, "date": datetime.now(UTC).isoformat()}
             if not scaling.why_not:
                 folder.mkdir(parents=True, exist_ok=True)
                 write_atomically(folder / f"{each}.json", canonical_json(seal(known[each])) + "\n")
@@ -147,8 +148,8 @@ def kept(file: Path, since: datetime | None) -> dict[str, Any] | None:
 
 def _measured(points: Mapping[str, Point], inventory: Inventory, group: GroupJob) -> dict[str, Scaling]:
     """Measure in a sandbox; what fails is not measured, and says why."""
-    vcpus = max(vcpus_of_a_core(point, group.placement) for point in points.values())
-    counts = thread_counts(len(_cores()), vcpus)
+    vcpus = {vcpus_of_a_core(point, group.placement) for point in points.values()}
+    counts = sorted({count for each in vcpus for count in thread_counts(len(_cores()), each)})
     if BARE not in group.environments:
         return dict.fromkeys(points, Scaling((), "threads are measured outside of containers only"))
     if len(counts) < 2:
@@ -191,10 +192,15 @@ def _of_one_worker(group: GroupJob, threads: int, point: Point) -> GroupJob:
     )
 
 
-def _as_json(scaling: Scaling) -> dict[str, Any]:
+def _as_json(scaling: Scaling, threads: Sequence[int]) -> dict[str, Any]:
+    """Without the numbers of threads that only points of other hosts needed: all were measured at the same time."""
     if scaling.why_not:
         return {"why_not": scaling.why_not}
-    return {"step_ms": {str(each.threads): list(each.step_ms) for each in scaling.of_threads}}
+    return {
+        "step_ms": {
+            str(each.threads): list(each.step_ms) for each in scaling.of_threads if each.threads in threads
+        }
+    }
 
 
 def _speed(found: Mapping[str, Any], vcpus: int) -> VcpuSpeed:
