@@ -202,6 +202,18 @@ def test_a_figure_that_there_is_not_ends_with_status_2(monkeypatch, capsys):
     assert "did you mean" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("damage", ["{", "3", '{"failure": "no pip"}'])
+def test_an_environment_whose_description_is_damaged_is_one_that_is_made_when_it_is_needed(
+    plan, tmp_path, damage
+):
+    stamp = tmp_path / ".environments/torch/environment.json"
+    stamp.parent.mkdir(parents=True)
+    stamp.write_text(damage)
+    (tmp_path / "containers").symlink_to(REPOSITORY / "containers")
+    asked = {each[:2]: each[2] for each in questions(plan.settings, tmp_path, patience_s=60)}
+    assert asked["framework", "torch"]().says == "made when a figure first needs it"
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

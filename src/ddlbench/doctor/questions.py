@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -136,10 +137,8 @@ def _emulated(patience_s: float) -> Finding:
 
 def _framework(name: str, requirements: Path, root: Path) -> Finding:
     """Find the environment of a framework, or whether it could be made when a figure first needs it."""
-    stamp = root / FOLDER / name / STAMP
-    if stamp.is_file():
-        failure = failure_of(stamp)
-        if failure:
+    with suppress(FileNotFoundError, ValueError, KeyError, TypeError):  # or damaged: the next start makes it
+        if failure := failure_of(root / FOLDER / name / STAMP):
             return lacking("framework", name, f"{failure}. The next start tries again")
         return here("framework", name, "its environment is there")
     python = interpreter_for(requirements, f"environment {name}")
