@@ -178,7 +178,10 @@ def test_a_changed_record_is_set_aside_before_its_manifest_is_made_again(root):
     assert len(records(root)) == 6  # five, and the one set aside
 
 
-@pytest.mark.parametrize("name", ["claims.csv", "report.html", "report.zip", "recommendation.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["claims.csv", "report.html", "report.zip", "recommendation.json", "figures/anwar2021_fig16.png"],
+)
 def test_what_is_written_of_all_results_is_mended_like_these(root, monkeypatch, name, capsys):
     settings, _ = small_repository(root)
     (root / "config/config.yaml").write_text(yaml.safe_dump(settings))

@@ -1,11 +1,6 @@
 # The recommender's page in pictures, answered by the rows that anwar2021 prints: `snakemake --cores 2 anwar2021_fig17`.
+from ddlbench.plan.catalogue import SCREENSHOTS
 from ddlbench.recommender.screenshot import chromium
-
-SCREENSHOTS = {  # the landing page, and the two answers that the paper shows
-    "anwar2021_fig16": "",
-    "anwar2021_fig17": "batch_size=64000&latency_ms=0",
-    "anwar2021_fig18": "batch_size=64000&latency_ms=20",
-}
 
 
 def needs_chromium(wildcards):
@@ -29,6 +24,7 @@ for screenshot, question in SCREENSHOTS.items():
             page=sorted(
                 str(file) for file in Path("src/ddlbench/recommender/page").rglob("*") if file.is_file()
             ),
+            again=again_if_damaged(f"{RESULTS}/figures/{screenshot}.png"),
         output:
             multiext(f"{RESULTS}/figures/{screenshot}", ".png", ".png.prov.json"),
         log:

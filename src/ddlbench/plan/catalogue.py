@@ -154,6 +154,12 @@ MEASURABLE: Mapping[str, tuple[str, ...]] = {  # what a point must have to be me
     "fabric": ("emulated", "loopback"),
 }
 
+SCREENSHOTS: Mapping[str, str] = {  # figures that are pictures of the recommender's page -> what it is asked
+    "anwar2021_fig16": "",  # nothing yet; the others are the answers that the paper shows
+    "anwar2021_fig17": "batch_size=64000&latency_ms=0",
+    "anwar2021_fig18": "batch_size=64000&latency_ms=20",
+}
+
 BETWEEN_MACHINES = ("ethernet", "infiniband")  # fabrics that need the machines of a scheduler
 
 

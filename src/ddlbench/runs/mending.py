@@ -15,6 +15,7 @@ from ddlbench.measurements.mismatches import Mismatch, mismatches_of
 from ddlbench.measurements.provenance import SUFFIX, relative_name, repository_root
 from ddlbench.measurements.store import Store, set_aside
 from ddlbench.plan import Plan
+from ddlbench.plan.catalogue import SCREENSHOTS
 
 
 @cache
@@ -105,6 +106,7 @@ def made_by_rules(plan: Plan) -> set[str]:
         f"{plan.settings.own_results}/{name}"
         for name in (
             *(f"figures/{name}.svg" for name in plan.figures),
+            *(f"figures/{name}.png" for name in SCREENSHOTS),
             *plan.probe_tables,
             *(f"runs/{run.study}/{run.id}.json" for run in plan.runs),
             *(f"datasets/{key}.npz" for key in plan.dataset_keys),
