@@ -108,6 +108,12 @@ def test_a_figure_needs_only_the_runs_that_it_shows(repository):
     assert plan.runs_of("small2000/latency") == plan.grid("small2000", "latency").runs
 
 
+def test_a_figure_may_be_of_images_of_one_shape_as_a_grid_writes_it(repository):
+    root, settings, study = repository
+    study["figures"]["small2000_fig1"]["where"] = {"image_shape": "28x28x1"}
+    assert len(planned(root, settings, study).runs_of("small2000_fig1")) > 0
+
+
 def test_all_groups_of_a_figure_are_dilated_as_its_largest_one(repository):
     plan = planned(*repository)
     runs = plan.runs_of("small2000_fig2")

@@ -98,9 +98,11 @@ class Point:
             key: one of POINT_KEYS.
 
         Returns:
-            The value; for sites, replays and what is inside a host their name.
+            The value; for sites, replays and what is inside a host their name, for a shape 28x28x1.
         """
         value = getattr(self, key)
+        if key == "image_shape":
+            return "x".join(map(str, value))
         return value.name if isinstance(value, Sites | Replay | Inside | Uneven) else value
 
     @cached_property
