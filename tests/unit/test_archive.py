@@ -242,3 +242,12 @@ def test_no_archive_is_made_of_damaged_results(root, tmp_path):
         write_archive(tmp_path / "report.zip", a_run(root), root)
     assert not (tmp_path / "report.zip").exists()
     assert [each.name for each in tmp_path.iterdir()] == ["repository"]
+
+
+def test_what_a_killed_call_has_packed_is_removed_by_the_next_one(root):
+    left = root / "results/.report.zip.killed"
+    left.mkdir()
+    (left / "report.zip").write_bytes(b"half of it")
+    write_archive(root / "results/report.zip", a_run(root), root)
+    assert not left.exists()
+    assert [file.name for file in (root / "results").glob("*report.zip*")] == ["report.zip"]

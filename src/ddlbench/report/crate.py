@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -81,8 +82,13 @@ def write_archive(archive: Path, run: Run, root: Path) -> None:
     """
     names = {*_files_behind([run.page, *run.results], root), *_workflow_files(root)}
     crate = _crate(run, {name: root / name for name in names}, root)
+    unfinished = f".{archive.name}."
+    for left in archive.parent.glob(
+        f"{unfinished}*"
+    ):  # by a call that was killed, with all that it had packed
+        shutil.rmtree(left, ignore_errors=True)
     try:
-        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}.") as folder:
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=unfinished) as folder:
             whole = Path(folder) / archive.name
             crate.write_zip(whole)
             os.chmod(whole, 0o644)
