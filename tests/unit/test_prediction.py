@@ -250,3 +250,23 @@ def test_a_row_without_a_number_where_one_is_expected_is_named(tmp_path, status,
     (tmp_path / "fig.csv").write_text("\n".join([HEADER, *rows]) + "\n")
     with pytest.raises(DdlbenchError, match=r"fig\.csv: row 2 below the header: (workers|batch_size) is "):
         from_files([tmp_path / "fig.csv"])
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("workers", "0.5"),
+        ("workers", "1e9"),
+        ("vcpus", "-1"),
+        ("latency_ms", "-5"),
+        ("loss_percent", "-5"),
+        ("bandwidth_mbit", "-400"),
+        ("step_time_ms", "1e-300"),
+    ],
+)
+def test_a_number_that_no_training_has_is_named_and_nothing_is_computed_of_it(tmp_path, column, value):
+    row = f"a,,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27".split(",")
+    row[HEADER.split(",").index(column)] = value
+    (tmp_path / "fig.csv").write_text(f"{HEADER}\n{','.join(row)}\n")
+    with pytest.raises(DdlbenchError, match=f"row 1 below the header: {column} is .*, expected "):
+        from_files([tmp_path / "fig.csv"])

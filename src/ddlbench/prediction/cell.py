@@ -1,8 +1,21 @@
 """What can be asked: a cell of a grid, as far as it decides the time of a step; and a cell with its measured time."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ddlbench.plan.catalogue import STRATEGIES, host_total
+
+# Of what a table may say: beyond them it is damaged, and nothing could be computed of it.
+LIMITS: Mapping[str, tuple[float, float]] = {
+    "workers": (1, 100_000),
+    "batch_size": (1, 1e9),
+    "latency_ms": (0, 1e5),
+    "bandwidth_mbit": (1e-3, 1e7),
+    "loss_percent": (0, 100),
+    "vcpus": (1e-3, 1e6),
+    "step_time_ms": (1e-6, 1e15),
+    "time_ms": (1e-6, 1e15),
+}
 
 
 @dataclass(frozen=True)
@@ -107,3 +120,22 @@ class Measured:
     accuracy_percent: float | None = None
     source: str = ""
     replayed_ms: float | None = None
+
+
+def within_limits(name: str, value: float) -> float:
+    """Check a number of a table.
+
+    Args:
+        name: its column; those that LIMITS does not have may hold any number.
+        value: the number.
+
+    Returns:
+        The number.
+
+    Raises:
+        ValueError: it is beyond the limits of its column.
+    """
+    least, most = LIMITS.get(name, (value, value))
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value:g}, expected {least:g} to {most:g}")
+    return value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.host_columns import is_short_of_memory, thread_error
-from ddlbench.prediction.cell import Cell, Measured
+from ddlbench.prediction.cell import Cell, Measured, within_limits
 from ddlbench.prediction.foreign.imported import is_imported, read_imported
 
 if TYPE_CHECKING:
@@ -166,20 +166,22 @@ def _measured(row: Mapping[str, Any], path: Path) -> Measured:
 
 def _needed(row: Mapping[str, Any], name: str) -> float:
     value = _number(row, name)
-    if value is None or value <= 0:
-        raise ValueError(f"{name} is {'empty' if value is None else f'{value:g}'}, expected a number above 0")
+    if value is None:
+        raise ValueError(f"{name} is empty, expected a number")
     return value
 
 
 def _number(row: Mapping[str, Any], name: str) -> float | None:
-    """A finite number; None: the row says none. Raises ValueError."""
-    value: Any = row.get(name)
-    if _is_empty(value):
+    """A finite number within the column's limits; None: the row says none. Raises ValueError."""
+    text: Any = row.get(name)
+    if _is_empty(text):
         return None
+    value = math.nan
     with suppress(ValueError):
-        if math.isfinite(float(value)):
-            return float(value)
-    raise ValueError(f"{name} is {str(value)[:40]!r}, expected a number")
+        value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {str(text)[:40]!r}, expected a number")
+    return within_limits(name, value)
 
 
 def _is_empty(value: Any) -> bool:

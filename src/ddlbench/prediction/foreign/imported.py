@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, write_atomically
-from ddlbench.prediction.cell import Cell, Measured
+from ddlbench.prediction.cell import Cell, Measured, within_limits
 
 CELL = tuple(field.name for field in fields(Cell))
 MEASURED = ("time_ms", "low_ms", "high_ms", "accuracy_percent", "source")
@@ -105,4 +105,5 @@ def _typed(name: str, text: str) -> float | int | str | None:
     value = float(text)
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{name} is {text[:40]}")
+    within_limits(name, value)
     return int(value) if name in _WHOLE else value

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.prediction.cell import Cell, Measured
+from ddlbench.prediction.cell import LIMITS, Cell, Measured
 from ddlbench.prediction.foreign.columns import NEEDED, TIMES, Column, find_columns
 from ddlbench.prediction.foreign.files import ForeignTable
 from ddlbench.prediction.foreign.quantities import MOST_CHARACTERS, quantity
 
 NAMES = ("model", "framework", "strategy")
 RANGES = {  # in base units
-    "workers": (1, 100_000),
-    "batch_size": (1, 1e9),
-    "latency": (0, 1e5),
-    "bandwidth": (1e-3, 1e7),
+    "workers": LIMITS["workers"],
+    "batch_size": LIMITS["batch_size"],
+    "latency": LIMITS["latency_ms"],
+    "bandwidth": LIMITS["bandwidth_mbit"],
     "loss": (0, 99),
     "step_time": (1e-4, 1e9),
     "epoch_time": (1e-3, 1e11),
