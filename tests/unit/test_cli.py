@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from ddlbench.cli.main import main
+from ddlbench.cli.results import summary
 from tests.support.measurement_samples import a_repository
 
 FIGURES = {
@@ -138,6 +139,24 @@ def test_the_summary_of_nothing_says_so(figure, capsys, tmp_path):
     assert "0 figures of 2 drawn" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "settings", [{"studies": 3}, {"studies": [[]]}, {"default_figures": 3}, {"results": None}, {"name": []}]
+)
+def test_settings_that_are_none_end_in_no_trace(figure, tmp_path, monkeypatch, settings):
+    monkeypatch.setattr(summary, "_answer", lambda *_: [])
+    config = tmp_path / "config/config.yaml"
+    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | settings))
+    assert main(["summary"]) == 0
+
+
+@pytest.mark.parametrize("study", ["figures: [1, 2]", "figures: {zhao2016_fig5: 3}", "3"])
+def test_a_study_that_is_none_has_no_figures_in_the_summary(figure, tmp_path, monkeypatch, study, capsys):
+    monkeypatch.setattr(summary, "_answer", lambda *_: [])
+    (tmp_path / "config/studies/zhao2016.yaml").write_text(study)
+    assert main(["summary"]) == 0
+    assert "0 figures of 0 drawn" in capsys.readouterr().out
+
+
 def test_a_config_that_is_not_there_exits_with_2(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["summary"]) == 2
@@ -149,6 +168,7 @@ def test_the_summary_starts_without_what_is_slow_to_import(figure):
     script = """
 import sys
 from ddlbench.cli.main import main
+from ddlbench.cli.results import summary
 main(["summary"])
 print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
 """

@@ -35,4 +35,4 @@ def results_of(settings: dict[str, Any]) -> Path:
     Returns:
         The folder, which need not exist.
     """
-    return Path(settings.get("results", "results")) / str(settings.get("name", ""))
+    return Path(str(settings.get("results", "results"))) / str(settings.get("name", ""))

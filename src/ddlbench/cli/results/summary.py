@@ -14,7 +14,7 @@ from typing import Any
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG, NOT_FIT, counted
 from ddlbench.cli.configuration import results_of, settings_of
-from ddlbench.errors import ConfigError, DdlbenchError
+from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular
 from ddlbench.report.open_points import gaps, unresolved
 
@@ -39,10 +39,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def _summary(arguments: argparse.Namespace) -> int:
     config = settings_of(arguments.config)
     results = results_of(config)
-    studies = config.get("studies") or []
     figures: dict[str, Mapping[str, Any]] = {}
-    for study in studies:
-        figures |= _read_block(DEFAULT_CONFIG.parent / "studies" / f"{study}.yaml").get("figures") or {}
+    for study in _names(config, "studies"):
+        figures |= _figures(DEFAULT_CONFIG.parent / "studies" / f"{study}.yaml")
     drawn = [name for name in figures if (results / "figures" / f"{name}.svg").is_file()]
     print(f"{counted(len(drawn), 'figure')} of {len(figures)} drawn (values [bounds]):")
     for name in drawn:
@@ -51,7 +50,7 @@ def _summary(arguments: argparse.Namespace) -> int:
             print(textwrap.fill(headline, 110, initial_indent="      ", subsequent_indent="        "))
     rows = [row for name in drawn for row in _read_csv(results / "tables" / f"{name}.csv")]
     print("\n".join((*_gaps(rows), *_unresolved(rows), *_unfit(arguments.config))))
-    default = config.get("default_figures") or []
+    default = _names(config, "default_figures")
     print(
         "\n".join(
             (*_next_commands(arguments.config, results, figures, drawn, default), *_claims(arguments.config))
@@ -160,13 +159,18 @@ def _program(name: str) -> str:
     return name if shutil.which(name) or not installed.exists() else os.path.relpath(installed)
 
 
-def _read_block(path: Path) -> dict[str, Any]:
+def _names(config: Mapping[str, Any], key: str) -> list[str]:
+    """A list of names in settings that nobody has checked; `ddlbench check` says what is wrong with others."""
+    found = config.get(key)
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
+def _figures(path: Path) -> dict[str, Mapping[str, Any]]:
+    from ddlbench.configuration.schema import block
     from ddlbench.configuration.yaml_file import read_yaml
 
-    content = read_yaml(path, Path.cwd())
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: expected keys and values")
-    return content
+    figures = block(read_yaml(path, Path.cwd()), "figures")
+    return {str(name): each for name, each in figures.items() if isinstance(each, Mapping)}
 
 
 def _read_csv(path: Path) -> list[Row]:
