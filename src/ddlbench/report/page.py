@@ -17,7 +17,7 @@ from ddlbench.measurements.provenance import code_version
 from ddlbench.plan.plan import Plan
 from ddlbench.report.drawn import Drawn, read_drawn
 from ddlbench.report.evidence import Evidence, evidence_of
-from ddlbench.report.open_points import gaps, unresolved
+from ddlbench.report.open_points import MEASURED, gaps, unresolved
 
 TEMPLATE = "page.html"
 
@@ -83,7 +83,7 @@ def _render(
         ],
         claims=[{**row, "value": value_of(row)} for row in claims.to_dict("records")],
         evidence=evidence,
-        points=len({row["point_id"] for row in points}),
+        points=len({row["point_id"] for row in points if row.get("status", MEASURED) == MEASURED}),
         gaps=gaps(points),
         unresolved=unresolved(points),
     )
