@@ -12,6 +12,7 @@ from ddlbench.claims.claim import read_claims
 from ddlbench.claims.report import judge_files
 from ddlbench.measurements.record import DamagedRecord, seal
 from ddlbench.plan import load
+from ddlbench.report.drawn import read_drawn
 from ddlbench.report.page import write_page
 from tests.support.measurement_samples import a_repository
 from tests.support.repository import REPOSITORY
@@ -152,6 +153,18 @@ def test_each_link_of_sites_and_of_shared_cards_is_told_by_its_name(root, asked,
     _, *found = re.findall("<tr>(.*?)</tr>", section, re.DOTALL)
     words = [" ".join(html.unescape(re.sub("<[^>]*>", " ", row)).split()) for row in found]
     assert words == [f"{row} netem 6" for row in rows]
+
+
+def test_the_values_of_a_table_have_the_tables_columns(tmp_path):
+    figure = load(REPOSITORY / "config/config.yaml", REPOSITORY).figures["anwar2021_table4"]
+    (tmp_path / "anwar2021_table4.svg").write_text("<svg/>")
+    (tmp_path / "anwar2021_table4.caption.rst").write_text(CAPTION)
+    (tmp_path / "anwar2021_table4.csv").write_text(
+        "workers,batch_size,latency_ms,epoch_time_s,status\n2,64,20,1.5,measured\n4,64,20,0.9,measured\n"
+    )
+    drawn = read_drawn(tmp_path / "anwar2021_table4.svg", figure)
+    assert drawn.columns == ["workers", "batch size", "latency ms", "epoch time s", "status"]
+    assert drawn.rows == [["2", "64", "20", "1.5", "measured"], ["4", "64", "20", "0.9", "measured"]]
 
 
 def test_text_from_outside_becomes_no_markup(page):

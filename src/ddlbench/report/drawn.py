@@ -73,12 +73,15 @@ def read_drawn(svg: Path, figure: Figure) -> Drawn:
 
 def _columns(values: pd.DataFrame, figure: Figure) -> list[str]:
     """The columns of the picture's data that a reader needs to read it without seeing it."""
-    y = figure.y if figure.y in values else f"{figure.y.removesuffix('_s')}_ms"
-    if y not in values or figure.kind == "telemetry":  # thousands of samples
+
+    def as_drawn(name: str) -> str:
+        return name if name in values else f"{name.removesuffix('_s')}_ms"
+
+    if as_drawn(figure.y) not in values or figure.kind == "telemetry":  # thousands of samples
         return []
-    lines = "series" if "series" in values else figure.lines
-    names = [lines, figure.x, y, "status"]
-    return [name for name in dict.fromkeys(names) if name and name in values]
+    shown = figure.columns or ("series" if "series" in values else figure.lines, figure.x, figure.y)
+    names = [*(as_drawn(name) for name in shown if name), "status"]
+    return [name for name in dict.fromkeys(names) if name in values]
 
 
 def _heading(column: str) -> str:
