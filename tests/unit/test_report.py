@@ -155,16 +155,22 @@ def test_each_link_of_sites_and_of_shared_cards_is_told_by_its_name(root, asked,
     assert words == [f"{row} netem 6" for row in rows]
 
 
-def test_the_values_of_a_table_have_the_tables_columns(tmp_path):
-    figure = load(REPOSITORY / "config/config.yaml", REPOSITORY).figures["anwar2021_table4"]
-    (tmp_path / "anwar2021_table4.svg").write_text("<svg/>")
-    (tmp_path / "anwar2021_table4.caption.rst").write_text(CAPTION)
-    (tmp_path / "anwar2021_table4.csv").write_text(
-        "workers,batch_size,latency_ms,epoch_time_s,status\n2,64,20,1.5,measured\n4,64,20,0.9,measured\n"
-    )
-    drawn = read_drawn(tmp_path / "anwar2021_table4.svg", figure)
-    assert drawn.columns == ["workers", "batch size", "latency ms", "epoch time s", "status"]
-    assert drawn.rows == [["2", "64", "20", "1.5", "measured"], ["4", "64", "20", "0.9", "measured"]]
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("anwar2021_table4", ["workers", "batch_size", "latency_ms", "epoch_time_s", "status"]),
+        ("shi2019_faults", ["framework", "strategy", "killed", "outcome", "status"]),
+        ("wang2019_fig3_network", ["runtime", "size_bytes", "network", "one_way_us", "status"]),
+    ],
+)
+def test_the_values_of_a_table_have_all_columns_that_tell_its_rows_apart(tmp_path, name, columns):
+    figure = load(REPOSITORY / "config/config.yaml", REPOSITORY).figures[name]
+    (tmp_path / f"{name}.svg").write_text("<svg/>")
+    (tmp_path / f"{name}.caption.rst").write_text(CAPTION)
+    (tmp_path / f"{name}.csv").write_text(f"other,{','.join(columns)}\n0{',1' * len(columns)}\n")
+    drawn = read_drawn(tmp_path / f"{name}.svg", figure)
+    assert len(drawn.rows) == 1
+    assert drawn.columns == [column.replace("_", " ") for column in columns]
 
 
 def test_text_from_outside_becomes_no_markup(page):

@@ -13,6 +13,11 @@ from ddlbench.figures.captions.paper import that_hold
 from ddlbench.files import read_regular
 from ddlbench.plan.study import Figure
 
+# What the rows of a table are of, where its kind says it and not its study's file.
+OF_WHAT: Mapping[str, tuple[str, ...]] = {
+    "faults": ("framework", "strategy"),
+    "runtimes": ("runtime", "size_bytes"),
+}
 # A caption is text; it must not read other files, nor become HTML of its own.
 CAPTION_SETTINGS = {"raw_enabled": False, "file_insertion_enabled": False, "report_level": 5}
 
@@ -79,8 +84,9 @@ def _columns(values: pd.DataFrame, figure: Figure) -> list[str]:
 
     if as_drawn(figure.y) not in values or figure.kind == "telemetry":  # thousands of samples
         return []
-    shown = figure.columns or ("series" if "series" in values else figure.lines, figure.x, figure.y)
-    names = [*(as_drawn(name) for name in shown if name), "status"]
+    lines = "series" if "series" in values else figure.lines or ""
+    shown = figure.columns or (*OF_WHAT.get(figure.kind, ()), lines, figure.x, figure.y)
+    names = [*map(as_drawn, shown), "status"]
     return [name for name in dict.fromkeys(names) if name in values]
 
 
