@@ -1,5 +1,8 @@
 """Who makes a file keeps others from it while it lives, and what killed calls of Snakemake leave behind is removed."""
 
+import errno
+import fcntl
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ddlbench.runs.file_locks import FILE, holder
+from ddlbench.runs.file_locks import FILE, hold, holder
 from ddlbench.runs.housekeeping import clean_up, is_in_use
 
 pytestmark = pytest.mark.unit
@@ -60,6 +63,20 @@ def test_the_locks_of_a_killed_process_are_gone(tmp_path: Path) -> None:
     assert holder(tmp_path / FILE) is None
     with holding(tmp_path) as second:
         assert holder(tmp_path / FILE) == second.pid
+
+
+def test_where_there_are_no_locks_one_line_says_so_and_housekeeping_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def has_none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "lockf", has_none)
+    monkeypatch.setattr(fcntl, "fcntl", has_none)
+    os.close(hold(writes=["a.csv", "b.csv"], reads=["c.json"], file=tmp_path / FILE))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("this file system has no locks. Start only one Snakemake at a time.")
+    assert holder(tmp_path / FILE) is None
 
 
 def lock_of_snakemake(folder: Path) -> Path:

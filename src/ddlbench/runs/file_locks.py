@@ -45,6 +45,11 @@ def hold(writes: Iterable[str], reads: Iterable[str], file: Path = FILE) -> int:
             _lock(descriptor, name, fcntl.LOCK_EX)
         for name in sorted(set(reads) - exclusive):
             _lock(descriptor, name, fcntl.LOCK_SH)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS_HERE:
+            os.close(descriptor)
+            raise
+        print(f"{file}: this file system has no locks. Start only one Snakemake at a time.", file=sys.stderr)
     except BaseException:
         os.close(descriptor)
         raise
@@ -58,7 +63,7 @@ def holder(file: Path = FILE) -> int | None:
         file: the file whose bytes stand for names, as of `hold`.
 
     Returns:
-        The id of a process that holds any lock on `file`; None if there is none, or no such file.
+        The id of a process that holds any lock on `file`; None if there is none, no such file, or no lock can be held.
     """
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
@@ -66,6 +71,10 @@ def holder(file: Path = FILE) -> int | None:
         return None
     try:
         return _holder(descriptor, 0, _EVERYTHING)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS_HERE:
+            raise
+        return None
     finally:
         os.close(descriptor)
 
@@ -80,10 +89,6 @@ def _lock(descriptor: int, name: str, kind: int) -> None:
             f"{name}: another call of Snakemake{f' (process {process})' if process else ''} is making it, or needs it. "
             "Start again when that has ended; targets that share no file can be made at the same time."
         ) from None
-    except OSError as error:
-        if error.errno not in _NO_LOCKS_HERE:
-            raise
-        print(f"{name}: this file system has no locks. Start only one Snakemake at a time.", file=sys.stderr)
 
 
 def _holder(descriptor: int, place: int, length: int) -> int | None:
