@@ -3,6 +3,7 @@
 import gzip
 import os
 import zipfile
+from pathlib import Path
 
 import pandas
 import pyarrow
@@ -15,6 +16,7 @@ from ddlbench.prediction.foreign import files
 from ddlbench.prediction.foreign.files import read_foreign
 from ddlbench.prediction.foreign.imported import is_imported, read_imported
 from ddlbench.prediction.foreign.table import import_table
+from ddlbench.prediction.measured import from_files
 
 # The rows that anwar2021 prints (table 4).
 PRINTED = """Workers,Batch Size,Latency,Time Per Epoch
@@ -222,3 +224,10 @@ def test_an_imported_table_that_somebody_changed_is_refused(tmp_path, changed):
     path.write_text(path.read_text().replace("419000.0", changed))
     with pytest.raises(DdlbenchError, match="import it again"):
         read_imported(path)
+
+
+def test_an_imported_table_that_is_named_twice_counts_once(tmp_path):
+    (tmp_path / "anwar.csv").write_text(PRINTED)
+    main(["import", "anwar.csv"])
+    once = from_files([Path("imported/anwar.csv")])
+    assert from_files([Path("imported/anwar.csv"), tmp_path / "imported/anwar.csv"]) == once

@@ -39,7 +39,7 @@ def from_files(paths: Sequence[Path]) -> Knowledge:
     """Read tables of measurements, and tables that `ddlbench import` wrote.
 
     Args:
-        paths: CSV files.
+        paths: CSV files; one that is there twice counts once.
 
     Returns:
         What they say together.
@@ -47,6 +47,7 @@ def from_files(paths: Sequence[Path]) -> Knowledge:
     Raises:
         DdlbenchError: a file cannot be read, or times are of steps in one and of epochs in another.
     """
+    paths = list({path.resolve(): path for path in paths}.values())
     foreign = [path for path in paths if is_imported(path)]
     ours = [path for path in paths if path not in foreign]
     measured, unfit = (from_tables(ours), _unfit(ours)) if ours else ([], [])
