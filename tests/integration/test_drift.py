@@ -42,10 +42,10 @@ def test_a_link_that_is_still_right_is_measured_again_and_the_run_goes_on(sandbo
 def test_a_run_whose_link_is_changed_fails_and_keeps_nothing_measured_on_the_changed_link(
     prepared: Pipeline,
 ):
-    # One group for all: between two groups there would be no host whose link could be changed.
+    # One group for all: between two groups there would be no host whose link could be changed. One link: making another
+    # one would undo a change that comes between two repetitions, and rightly nobody would hear of it.
     measure = {"min_repetitions": 500, "max_repetitions": 500, "recheck_s": 0.5, "relaunch": False}
-    settings = {"measure": measure}
-    prepared.configure(settings)
+    prepared.configure({"measure": measure, "grids": {"tiny2000": {"bandwidth": {"bandwidth_mbit": [400]}}}})
     process = prepared.start(prepared.manifest("bandwidth"))
     try:
         _wait_for(lambda: len(prepared.measurements()) >= 3 or process.poll() is not None)
