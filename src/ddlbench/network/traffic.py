@@ -22,6 +22,7 @@ PAYLOAD, _HEADERS = 1472, 42
 FRAME = PAYLOAD + _HEADERS
 LOSS_PAYLOAD = 64
 GRACE_S = 2.0
+_AT_ONCE = 50  # small packets, which every queue holds
 # Together the senders on a link queue this much, so that it stays busy while this process has no core.
 _QUEUED_S, _QUEUED_BYTES = 0.04, 150_000  # the bytes are those of one socket
 _SETTLE_S = 0.05
@@ -164,6 +165,30 @@ def watching(
         for each in sockets:
             selector.register(each, event, each)
         yield lambda wait_s: [key.data for key, _ in selector.select(wait_s)]
+
+
+def send_small_packets(
+    senders: Sequence[socket.socket], links: Sequence[Link], packets: int, *, longest_ms: float
+) -> None:
+    """Send packets of LOSS_PAYLOAD bytes no faster than the slowest link: what a queue drops would count as lost.
+
+    A socket's own limit does not hold it back where netem delays packets: a socket does not answer for those any more.
+
+    Args:
+        senders: connected sockets, each on a link of its own.
+        links: over which they send, dilated.
+        packets: how many each sends.
+        longest_ms: how long a packet may be on its way.
+    """
+    slowest = min(link.bandwidth_mbit for link in links) * 1e6 / 8
+    for endpoint in senders:
+        endpoint.settimeout(GRACE_S + longest_ms / 1000)
+    for sent in range(0, packets, _AT_ONCE):
+        count, began = min(_AT_ONCE, packets - sent), monotonic()
+        for _ in range(count):
+            for endpoint in senders:
+                endpoint.send(bytes(LOSS_PAYLOAD))
+        sleep(max(0.0, began + count * (LOSS_PAYLOAD + _HEADERS) / slowest - monotonic()))
 
 
 def settled_count(count: Callable[[], list[int]], longest_ms: float) -> list[int]:

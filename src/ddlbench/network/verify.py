@@ -22,13 +22,13 @@ from ddlbench.network.traffic import (
     FULL,
     GRACE_S,
     LONG,
-    LOSS_PAYLOAD,
     UDP_SEGMENT,
     Effort,
     chance_points,
     counters,
     discarding,
     rates_mbit,
+    send_small_packets,
     senders_needed,
     settled_count,
     udp_socket,
@@ -244,16 +244,12 @@ def _losses_percent(star: Star, senders: list[socket.socket], link: Link, packet
     """Return the percentage of small packets of each host that the router does not forward to the next."""
     for endpoint in senders:
         endpoint.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
-        endpoint.setblocking(True)
-        endpoint.settimeout(GRACE_S + link.latency_ms / 1000)
 
     def forwarded() -> list[int]:
         return counters(star.backend.ports, 9)
 
     before = settled_count(forwarded, link.latency_ms)
-    for _ in range(packets):
-        for endpoint in senders:
-            endpoint.send(bytes(LOSS_PAYLOAD))
+    send_small_packets(senders, [link], packets, longest_ms=link.latency_ms)
     after = settled_count(forwarded, link.latency_ms)
     shares = [(now - then) / packets for then, now in zip(before, after, strict=True)]
     return [100 * max(0.0, 1 - shares[(host + 1) % len(shares)]) for host in range(len(shares))]

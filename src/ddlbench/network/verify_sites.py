@@ -17,7 +17,7 @@ from time import monotonic, perf_counter
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port
 from ddlbench.network.sites import SharedCards, Sites, direction_name, directions
-from ddlbench.network.sizes import queue_bytes, sizing_link, train_bytes
+from ddlbench.network.sizes import sizing_link, train_bytes
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import (
     FULL,
@@ -26,6 +26,7 @@ from ddlbench.network.traffic import (
     Effort,
     discarding,
     rates_mbit,
+    send_small_packets,
     senders_needed,
     settled_count,
     udp_socket,
@@ -41,10 +42,7 @@ _SPREAD = sqrt(3)  # half the width of a uniform distribution, in standard devia
 # How far chance alone may take the mean and the width of jittered pings, in jitters (99.9 % of the time).
 _MEAN_CHANCE = 3.3 / sqrt(3 * _JITTERED_PINGS)
 _WIDTH_CHANCE = 3.3 * sqrt(0.2 / _JITTERED_PINGS)
-_SO_SNDBUFFORCE, _SO_MEMINFO, _MEMINFO_DROPS = 32, 55, 8
-# What the kernel charges a socket for a small packet, and what that is on the wire.
-_CHARGED_BYTES, _WIRE_BYTES = 768, LOSS_PAYLOAD + 42
-_MOST_BUFFER_BYTES = 4 << 20
+_SO_MEMINFO, _MEMINFO_DROPS = 55, 8
 
 
 @dataclass(frozen=True)
@@ -263,24 +261,10 @@ def _losses_percent(paths: list[Path], packets: int) -> list[float]:
     with ExitStack() as stack:
         receivers = [discarding(stack.enter_context(path.receiver()), trains=False) for path in paths]
         senders = [stack.enter_context(path.sender(to)) for path, to in zip(paths, receivers, strict=True)]
-        for path, sender in zip(paths, senders, strict=True):
-            sender.settimeout(GRACE_S + longest_ms / 1000)
-            _set_send_buffer(sender, queue_bytes(path.link))
-        for _ in range(packets):
-            for sender in senders:
-                sender.send(bytes(LOSS_PAYLOAD))
+        send_small_packets(senders, [path.link for path in paths], packets, longest_ms=longest_ms)
         settled_count(lambda: list(map(_dropped, receivers)), longest_ms)
         arrived = [_dropped(receiver) + _queued(receiver) for receiver in receivers]
     return [100 * (1 - count / packets) for count in arrived]
-
-
-def _set_send_buffer(sender: socket.socket, queue: int) -> None:
-    """Limit a sender to what keeps the link busy and still fits into the link's queue."""
-    size = min(_MOST_BUFFER_BYTES, queue // 2 // _WIRE_BYTES * _CHARGED_BYTES) // 2  # the kernel doubles it
-    try:
-        sender.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, size)
-    except PermissionError:
-        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
 
 def _dropped(receiver: socket.socket) -> int:

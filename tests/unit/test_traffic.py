@@ -1,0 +1,45 @@
+"""What is sent to count how much of it gets lost."""
+
+import pytest
+
+from ddlbench.network import traffic
+from ddlbench.network.link import Link
+from ddlbench.network.sizes import queue_bytes
+from ddlbench.network.traffic import LOSS_PAYLOAD, send_small_packets
+
+ON_THE_WIRE = LOSS_PAYLOAD + 42
+TO_SEND_S = 4e-6
+
+
+class SlowLink:
+    """A link's queue in a made-up time, which passes while packets are sent and while somebody sleeps."""
+
+    def __init__(self, link: Link) -> None:
+        self.bytes_per_s, self.room = link.bandwidth_mbit * 1e6 / 8, queue_bytes(link)
+        self.now_s = self.free_s = 0.0
+        self.taken = self.dropped = 0
+
+    def sleep(self, s: float) -> None:
+        self.now_s += s
+
+    def settimeout(self, s: float) -> None:
+        pass
+
+    def send(self, packet: bytes) -> None:
+        self.now_s += TO_SEND_S
+        if (self.free_s - self.now_s) * self.bytes_per_s + ON_THE_WIRE > self.room:
+            self.dropped += 1
+            return
+        self.taken += 1
+        self.free_s = max(self.free_s, self.now_s) + ON_THE_WIRE / self.bytes_per_s
+
+
+@pytest.mark.parametrize("bandwidth_mbit", [0.05, 1, 100, 2000])
+def test_a_link_that_is_slower_than_its_sender_drops_none_of_the_packets_that_are_counted(
+    bandwidth_mbit, monkeypatch
+):
+    slow = SlowLink(Link(bandwidth_mbit, 20))
+    monkeypatch.setattr(traffic, "sleep", slow.sleep)
+    monkeypatch.setattr(traffic, "monotonic", lambda: slow.now_s)
+    send_small_packets([slow], [Link(2000), Link(bandwidth_mbit)], 4_010, longest_ms=20)
+    assert (slow.taken, slow.dropped) == (4_010, 0)
