@@ -6,7 +6,7 @@ import pytest
 
 from ddlbench.network.hosts import Host
 from ddlbench.shares.bursts import warning
-from ddlbench.shares.control_groups import own_group, remove_abandoned
+from ddlbench.shares.control_groups import ControlGroups, own_group, remove_abandoned
 from ddlbench.shares.kept import Kept, kept
 from ddlbench.telemetry.waiting import ThreadTime
 
@@ -58,6 +58,12 @@ def test_only_the_groups_of_owners_that_have_ended_are_removed(tmp_path):
         (groups / name).mkdir(parents=True)
     remove_abandoned(groups, processes)
     assert sorted(each.name for each in groups.iterdir()) == ["ddlbench-17-h1", "other-18-h1"]
+
+
+def test_the_hosts_of_a_second_runtime_have_the_groups_of_the_first_ones(tmp_path):
+    with ControlGroups(tmp_path, 17) as first, ControlGroups(tmp_path, 17) as second:
+        assert first.of("h1") == second.of("h1") == tmp_path / "ddlbench-17-h1"
+    assert not list(tmp_path.iterdir())
 
 
 def test_hosts_whose_bursts_are_far_from_their_share_are_named():

@@ -44,7 +44,7 @@ class ControlGroups:
         """
         if host not in self._made:
             group = self._parent / f"{_PREFIX}{self._owner}-{host}"
-            group.mkdir()
+            group.mkdir(exist_ok=True)  # another runtime's hosts of this owner have the same names
             self._made[host] = group
             if (kind := group / "cgroup.type").exists():  # the second version
                 kind.write_text("threaded")
