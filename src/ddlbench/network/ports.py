@@ -106,13 +106,25 @@ def steer(ports: Sequence[Port]) -> bool:
             with entered(port.router):
                 sysfs = open_sysfs()
             try:
-                mask = f"{1 << cores[number % len(cores)]:x}".encode()
-                _write(f"class/net/{port.name}/queues/rx-0/rps_cpus", mask, sysfs)
+                mask = core_mask(cores[number % len(cores)])
+                _write(f"class/net/{port.name}/queues/rx-0/rps_cpus", mask.encode(), sysfs)
             finally:
                 os.close(sysfs)
     except OSError:
         return False
     return True
+
+
+def core_mask(core: int) -> str:
+    """Write a core as a set of cores.
+
+    Args:
+        core: its number.
+
+    Returns:
+        Hexadecimal digits with a comma after each 32 bits, without which the kernel takes none beyond.
+    """
+    return f"{1 << core % 32:x}" + ",00000000" * (core // 32)
 
 
 def _write(path: str, value: bytes, folder: int) -> None:
