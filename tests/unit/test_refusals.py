@@ -71,6 +71,20 @@ def test_a_sandbox_that_takes_too_long_is_told(monkeypatch, tmp_path):
         sandbox.check_sandbox(patience_s=0.1)
 
 
+def test_what_helps_is_found_in_each_language_of_the_user(monkeypatch, tmp_path):
+    german = "unshare failed: Auf dem Gerät ist kein Speicherplatz mehr verfügbar"
+    script = (
+        f'[ "$LC_ALL" = C ] && echo "unshare failed: {os.strerror(errno.ENOSPC)}" >&2 || echo "{german}" >&2'
+    )
+    (tmp_path / "unshare").write_text(f"#!/bin/sh\n{script}\nexit 1\n")
+    (tmp_path / "unshare").chmod(0o755)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    with pytest.raises(DdlbenchError, match="limit of namespaces is reached"):
+        sandbox.check_sandbox()
+
+
 def test_the_kernels_settings_are_numbers():
     assert all(value.lstrip("-").isdigit() for value in kernel_settings().values())
 

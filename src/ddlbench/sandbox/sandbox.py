@@ -129,7 +129,8 @@ def check_sandbox(within: Sequence[str] = (), *, patience_s: float = _PROBE_TIME
     """
     try:
         argv = sandbox_argv(["true"], within)
-        answer = subprocess.run(argv, capture_output=True, text=True, timeout=patience_s)
+        english = {**os.environ, "LC_ALL": "C"}  # `advice` reads what it says
+        answer = subprocess.run(argv, capture_output=True, text=True, timeout=patience_s, env=english)
     except FileNotFoundError as error:
         raise DdlbenchError(
             "unshare is not installed; it comes with the Debian package util-linux"
