@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 from made_up_tables import figure
 
+from ddlbench.environments.failed_environments import record_failure
 from ddlbench.errors import DdlbenchError
 from ddlbench.figures import captioning, draw, drawing, drawn_rows
 from ddlbench.plan.study import Figure
 from ddlbench.probes.model_counts import write_counts
+from ddlbench.probes.step_profile import Asked, profiled
 
 pytestmark = pytest.mark.unit
 
@@ -23,6 +25,16 @@ def test_a_failure_is_told_with_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(DdlbenchError, match=r"(?s)models could not be counted: .*No module named 'torch'"):
         write_counts(["mlp"], "28x28x1", tmp_path / "models.csv", environment=tmp_path / "environment.json")
     assert not (tmp_path / "models.csv").exists()
+
+
+def test_an_environment_that_could_not_be_made_is_told_with_its_reason(tmp_path: Path) -> None:
+    environment = tmp_path / "environment.json"
+    record_failure(environment, "bare", "the index cannot be reached")
+    with pytest.raises(DdlbenchError, match="the index cannot be reached"):
+        write_counts(["mlp"], "28x28x1", tmp_path / "models.csv", environment=environment)
+    asked = Asked(model="mlp", image_shape="28x28x1", batches=[16], devices="cpu", threads=1, steps=1)
+    with pytest.raises(DdlbenchError, match="the index cannot be reached"):
+        profiled(asked, environment, timeout_s=1)
 
 
 # ------------------------------------------------------------------------------------------- shi2019_table3_1

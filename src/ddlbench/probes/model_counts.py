@@ -5,7 +5,8 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddlbench.files import read_json, write_atomically
+from ddlbench.environments.failed_environments import read_description
+from ddlbench.files import write_atomically
 from ddlbench.probes.torch_answer import answer_of
 
 MODULE = "ddlbench.workers.torch.flops"
@@ -24,9 +25,9 @@ def write_counts(models: Sequence[str], image_shape: str, output: Path | str, *,
         environment: the file that describes PyTorch's environment, in which the counting runs.
 
     Raises:
-        DdlbenchError: the counting fails or takes too long.
+        DdlbenchError: the environment could not be made, or the counting fails or takes too long.
     """
-    described = read_json(environment)
+    described = read_description(environment)
     counts: dict[str, dict[str, int]] = answer_of(
         described["python"],
         MODULE,

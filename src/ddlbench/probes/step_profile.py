@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ddlbench.environments.failed_environments import read_description
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import read_json
 from ddlbench.measurements import facts
 from ddlbench.probes.torch_answer import answer_of
 
@@ -48,14 +48,14 @@ def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, 
         A device as in config/devices.yaml, by a name of its own, with a profile for each batch.
 
     Raises:
-        DdlbenchError: there is no such environment, the measuring fails, or it takes too long.
+        DdlbenchError: there is no such environment, it could not be made, the measuring fails, or it takes too long.
     """
     if not environment.is_file():
         raise DdlbenchError(
             f"{environment} is missing: PyTorch's environment has not been made here. `snakemake --cores 2 "
             f"{ENVIRONMENT}` makes it"
         )
-    python: str = read_json(environment)["python"]
+    python: str = read_description(environment)["python"]
     # On a CPU memory is the most that a process has had: each batch has a process of its own.
     together = [asked.batches] if asked.devices == "gpu" else [[batch] for batch in asked.batches]
     answers = [_measured(asked, batches, python, timeout_s) for batches in together]
