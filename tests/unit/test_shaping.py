@@ -1,8 +1,13 @@
 """How large bursts, trains and queues of a link are."""
 
+import errno
+import os
+from contextlib import nullcontext
+
 import pytest
 
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import ConfigError, DdlbenchError
+from ddlbench.network import shaping, star
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port
 from ddlbench.network.shaping import Netem
@@ -48,3 +53,21 @@ def test_netem_refuses_more_jitter_than_it_can_count():
     )
     with pytest.raises(DdlbenchError, match=r"2000 ms at most, not 2400 ms \(time dilation included\)"):
         backend._delay_and_lose([Link(100, 800, 0, 600)])
+
+
+def test_a_kernel_that_cannot_delay_packets_is_told_with_what_it_lacks(monkeypatch):
+    def refused(*_):
+        raise OSError(errno.EPROTONOSUPPORT, os.strerror(errno.EPROTONOSUPPORT))
+
+    monkeypatch.setattr(shaping, "_has_netem", lambda port: False)
+    monkeypatch.setattr(shaping, "Forwarding", refused)
+    monkeypatch.setattr(shaping, "entered", lambda router: nullcontext())
+    port = Port(router=0, name="p1", namespace=0, netlink=None, device="eth0", index=2)
+    with pytest.raises(DdlbenchError, match=r"modprobe sch_netem.*Protocol not supported"):
+        shaping.choose_backend([port], 1.0)
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_told_with_those_that_it_has():
+    star._check_congestion_control("reno")
+    with pytest.raises(ConfigError, match=r"no 'nosuch' ready, but .*reno.*modprobe tcp_nosuch"):
+        star._check_congestion_control("nosuch")

@@ -251,10 +251,17 @@ def choose_backend(ports: list[Port], dilation: float) -> Backend:
         The backend, whose links are open.
 
     Raises:
-        DdlbenchError: the delay process died at once.
-        OSError: this kernel cannot queue packets for verdicts either.
+        DdlbenchError: the delay process died at once, or this kernel cannot queue packets for verdicts either.
     """
-    return Netem(ports, dilation) if _has_netem(ports[0]) else DelayedVerdicts(ports, dilation)
+    if _has_netem(ports[0]):
+        return Netem(ports, dilation)
+    try:
+        return DelayedVerdicts(ports, dilation)
+    except OSError as error:
+        raise DdlbenchError(
+            "this kernel cannot delay packets: it has no netem (as root:  modprobe sch_netem), nor what is used then, "
+            f"nf_tables with NFQUEUE ({error.strerror or error})"
+        ) from error
 
 
 def _has_netem(port: Port) -> bool:

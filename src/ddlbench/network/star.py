@@ -6,12 +6,14 @@ namespace of its own, and a cable connects each pair of routers. Addresses are /
 hardware address. When the process ends, even by SIGKILL, the kernel removes all of it.
 """
 
+import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ddlbench.errors import ConfigError
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port, steer
 from ddlbench.network.shaping import Backend, choose_backend
@@ -22,6 +24,7 @@ from ddlbench.protocol.tcp import RTO_MIN_MS
 from ddlbench.system.namespaces import entered
 from ddlbench.system.processes import allow_descriptors
 
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _RTO_MIN = 13  # its number among the metrics of a route (linux/rtnetlink.h)
 
 
@@ -44,6 +47,7 @@ class Star:
         backend: what makes the links.
 
     Raises:
+        DdlbenchError: this kernel has no such congestion control, or no way to delay packets.
         OSError: the kernel refused.
     """
 
@@ -57,6 +61,7 @@ class Star:
         longest_trains: bool = False,
         cards: Sequence[int] = (),
     ) -> None:
+        _check_congestion_control(congestion_control)
         self.addresses = addresses
         self.dilation = dilation
         self.site_of = [site_of(host, hosts=len(addresses), sites=sites) for host in range(len(addresses))]
@@ -174,3 +179,16 @@ class Star:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._cleanup.close()
+
+
+def _check_congestion_control(name: str) -> None:
+    """Raise ConfigError if this kernel has no such algorithm; only root may load one, which this does then."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as endpoint:
+        try:
+            endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except FileNotFoundError:
+            ready = ", ".join(_AVAILABLE.read_text().split())
+            raise ConfigError(
+                f"congestion_control: this kernel has no {name!r} ready, but {ready}. "
+                f"Ask for one of these, or load it as root:  modprobe tcp_{name}"
+            ) from None
