@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ddlbench.probes.exchange import ExchangeFailed, Side, exchange
+from ddlbench.probes.exchange import ExchangeFailed, Side, exchange, serve
 
 SILENT = "import time; time.sleep(3600)"  # who waited for its end would wait longer than a test may take
 PATIENCE_S = 600.0
@@ -70,3 +70,9 @@ def test_what_fails_or_falls_silent_is_told_in_words_and_nobody_waits_for_the_ot
 def test_a_program_that_is_not_there_is_named():
     with pytest.raises(ExchangeFailed, match="no_such_program is not installed"):
         exchange(python(SILENT), Side(["no_such_program"], {}), timeout_s=1)
+
+
+def test_who_waits_for_a_probe_says_so_if_none_has_come_and_ends_quietly_after_the_last_one():
+    with pytest.raises(ExchangeFailed, match=r"no probe has come within 0\.2 s"):
+        serve([python(SILENT)], timeout_s=0.2)
+    serve([Side(["true"], {}), python(SILENT)], timeout_s=5)

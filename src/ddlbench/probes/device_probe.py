@@ -54,7 +54,7 @@ def answer(transport: str, device: str, port: int, *, timeout_s: float) -> None:
         timeout_s: how long a server waits for its client, in s.
 
     Raises:
-        ExchangeFailed: a server fails or is not installed.
+        ExchangeFailed: a server fails or is not installed, or nobody has come at all.
     """
     serve(_servers(transport, device, port), timeout_s=timeout_s)
 

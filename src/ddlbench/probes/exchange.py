@@ -98,9 +98,9 @@ def serve(servers: Iterable[Side], *, timeout_s: float) -> None:
         timeout_s: how long a server may wait and run, in s.
 
     Raises:
-        ExchangeFailed: a server fails or is not installed.
+        ExchangeFailed: a server fails or is not installed, or no client comes to the first one.
     """
-    for server in servers:
+    for number, server in enumerate(servers):
         with TemporaryFile("w+") as output:
             waiting = _start(server, stdout=output, stderr=subprocess.STDOUT)
             try:
@@ -109,6 +109,8 @@ def serve(servers: Iterable[Side], *, timeout_s: float) -> None:
                     ended = describe_exit(waiting.returncode)
                     raise ExchangeFailed(f"{_called(server)} failed ({ended}): {_last(output.read())}")
             except subprocess.TimeoutExpired:
+                if number == 0:
+                    raise ExchangeFailed(f"no probe has come within {timeout_s:g} s") from None
                 return
             finally:
                 waiting.kill()
