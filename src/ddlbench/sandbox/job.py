@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.files import write_atomically
 from ddlbench.protocol.codec import read_text, written
 from ddlbench.sandbox.sandbox import run_sandboxed
@@ -38,6 +38,7 @@ def answer_of(
         The answer.
 
     Raises:
+        DiskFull: the module's disk is.
         DdlbenchError: the module failed, or this machine allows no sandbox.
     """
     with TemporaryDirectory(prefix="ddlbench-") as folder:
@@ -45,7 +46,8 @@ def answer_of(
         write_atomically(job_file, written(job))
         if status := run_sandboxed(module, [str(job_file), str(answer_file)], within=within):
             where = f", what its workers said in {logs}" if logs else ""
-            raise DdlbenchError(f"{what} failed (exit status {status}); what it said is above{where}")
+            failure = DiskFull if status == DiskFull.exit_code else DdlbenchError
+            raise failure(f"{what} failed (exit status {status}); what it said is above{where}")
         return read_text(kind, answer_file.read_text())
 
 
