@@ -1,9 +1,14 @@
 """Links whose rate or queues fit into no kernel, or not into this machine, are refused before anything starts."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from ddlbench.network.limits import LinkRefused, check_queues
 from ddlbench.network.link import Link
+from ddlbench.probes import collective_probe, link_probe, ucx_probe
 
 GIB = 2**30
 
@@ -37,3 +42,20 @@ def test_no_dilation_makes_a_queue_smaller():
 
 def test_a_queue_that_tbf_cannot_count_is_refused():
     assert "tbf holds 4.29 GB at most" in refused(Link(10_000, 2000), memory_bytes=1024 * GIB)
+
+
+@pytest.mark.parametrize("probe", [link_probe, ucx_probe, collective_probe])
+def test_each_probe_refuses_a_link_that_no_kernel_makes_before_it_is_made(probe, monkeypatch):
+    star: Any = SimpleNamespace(addresses=["10.66.0.1", "10.66.0.2"], dilation=1.0, backend=None, shape=None)
+    group = SimpleNamespace(group=None, hosts=SimpleNamespace(star=star))
+    for name, replaced in {
+        "Star": lambda *_, **__: nullcontext(star),
+        "launched": lambda job: nullcontext(group),
+        "_show_own_sysfs": lambda star: None,
+    }.items():
+        monkeypatch.setattr(probe, name, replaced, raising=False)
+    job: Any = SimpleNamespace(
+        link=Link(100_000), dilation=1.0, congestion_control="cubic", wanted=[], group=None
+    )
+    with pytest.raises(LinkRefused, match=r"shapes 34,360 Mbit/s at most"):
+        probe.run(job)

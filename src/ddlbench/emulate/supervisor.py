@@ -11,15 +11,13 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from time import monotonic
 
-import psutil
-
 from ddlbench.emulate.commands import Commands
 from ddlbench.emulate.emulation import OF_SIGNALS, TOLERANCES, Emulated, Emulation, Task
 from ddlbench.emulate.names import name_hosts
 from ddlbench.emulate.rendezvous import serving
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.fork_starter import ForkServer
-from ddlbench.network.limits import Capacity, check_delay, check_queues
+from ddlbench.network.limits import Capacity, check_link
 from ddlbench.network.link import Link
 from ddlbench.network.sites import Sites
 from ddlbench.network.star import Star
@@ -130,11 +128,8 @@ def shape(star: Star, emulation: Emulation) -> None:
         LinkRefused: a link cannot be made here.
     """
     capacity = Capacity(star)
-    available = psutil.virtual_memory().available
     for link, senders in Counter(star.links(emulation.wires)).items():
-        check_queues(link, hosts=senders, dilation=star.dilation, memory_bytes=available)
-        check_delay(link, star.backend)
-        capacity.check(link, senders=senders)
+        check_link(capacity, link, hosts=senders, senders=senders)
     star.shape(emulation.wires)
 
 

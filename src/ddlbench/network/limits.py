@@ -16,6 +16,8 @@ from math import ceil
 from multiprocessing import get_context
 from time import monotonic, sleep
 
+from psutil import virtual_memory
+
 from ddlbench.errors import ConfigError
 from ddlbench.network.delay import QUEUE_PACKETS
 from ddlbench.network.link import Link
@@ -162,6 +164,23 @@ class Capacity:
         need_mbit = (senders or len(self.star.addresses)) * link.dilated(self.star.dilation).bandwidth_mbit
         train = self.star.backend.train(link)
         return any(known >= need_mbit for length, known in self._known_mbit.items() if length <= train)
+
+
+def check_link(capacity: Capacity, link: Link, *, hosts: int, senders: int) -> None:
+    """Check all limits of a link.
+
+    Args:
+        capacity: of the star, whose links are open.
+        link: what is asked for, not dilated.
+        hosts: how many have such a link.
+        senders: how many of them send at once.
+
+    Raises:
+        LinkRefused: it cannot be made; with the limit, and what can be made.
+    """
+    check_queues(link, hosts=hosts, dilation=capacity.star.dilation, memory_bytes=virtual_memory().available)
+    check_delay(link, capacity.star.backend)
+    capacity.check(link, senders=senders)
 
 
 def forwarded_mbit(star: Star, train: int) -> float:

@@ -24,6 +24,7 @@ from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.measurements.collectives import BUS_FACTORS, ELEMENT_BYTES, whole_bytes
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.network.hosts import Placement, place
+from ddlbench.network.limits import Capacity, check_link
 from ddlbench.network.link import Link
 from ddlbench.network.verify import Measured, verify
 from ddlbench.plan.plan import NO_GPU
@@ -234,6 +235,8 @@ def run(job: CollectivesJob) -> CollectivesProbed:
             assert star is not None
             for each in job.wanted:  # TCP's windows open while the links are unshaped
                 _seconds(group, each, 1, job.group.timeouts)
+            hosts = len(star.addresses)
+            check_link(Capacity(star), job.link, hosts=hosts, senders=hosts)
             star.shape(job.link)
             measured = verify(star, job.link, job.tolerances)
             backend = star.backend.name

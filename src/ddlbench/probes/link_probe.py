@@ -16,14 +16,12 @@ from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any
 
-import psutil
-
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail
 from ddlbench.measurements.point_to_point import from_netpipe
 from ddlbench.measurements.statistics import needs_repetition
 from ddlbench.network.hosts import GIB, Host
-from ddlbench.network.limits import Capacity, check_delay, check_queues
+from ddlbench.network.limits import Capacity, check_link
 from ddlbench.network.link import Link
 from ddlbench.network.star import Star
 from ddlbench.network.verify import Measured, verify
@@ -131,9 +129,7 @@ def run(job: LinkProbeJob) -> LinkProbed:
     addresses = [host.address for host in hosts]
     link = job.link
     with Star(addresses, congestion_control=job.congestion_control, dilation=job.dilation) as star:
-        check_queues(link, hosts=2, dilation=job.dilation, memory_bytes=psutil.virtual_memory().available)
-        check_delay(link, star.backend)
-        Capacity(star).check(link, senders=1)  # only one of the two hosts sends at a time
+        check_link(Capacity(star), link, hosts=2, senders=1)  # only one of the two hosts sends at a time
         star.shape(link)
         measured = verify(star, link, job.tolerances) if job.tolerances else None
         times_s, vanished = probe_hosts(

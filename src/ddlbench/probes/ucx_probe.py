@@ -13,6 +13,7 @@ from time import monotonic, sleep
 import psutil
 
 from ddlbench.network.fabrics import OF_EMULATED_HOSTS
+from ddlbench.network.limits import Capacity, check_link
 from ddlbench.network.link import Link
 from ddlbench.network.star import Star
 from ddlbench.network.verify import Measured, verify
@@ -134,6 +135,7 @@ def run(job: UcxProbeJob) -> UcxProbed:
     """
     with Star(list(_ADDRESSES), congestion_control=job.congestion_control, dilation=job.dilation) as star:
         _show_own_sysfs(star)
+        check_link(Capacity(star), job.link, hosts=2, senders=1)
         star.shape(job.link)
         measured = verify(star, job.link, job.tolerances) if job.tolerances else None
         curves = repeated(
