@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from ddlbench.network.limits import LinkRefused, check_queues
+from ddlbench.network.limits import Capacity, LinkRefused, check_queues
 from ddlbench.network.link import Link
 from ddlbench.probes import collective_probe, link_probe, ucx_probe
+from ddlbench.sweep.link_monitor import Links
+from ddlbench.system.clock import Clock
 
 GIB = 2**30
 
@@ -59,3 +61,11 @@ def test_each_probe_refuses_a_link_that_no_kernel_makes_before_it_is_made(probe,
     )
     with pytest.raises(LinkRefused, match=r"shapes 34,360 Mbit/s at most"):
         probe.run(job)
+
+
+def test_a_latency_that_cannot_be_made_is_refused_where_the_rate_is_known_too(monkeypatch):
+    monkeypatch.setattr(Capacity, "is_known", lambda *_, **__: True)
+    star: Any = SimpleNamespace(dilation=1.0, backend=None, links=lambda link: [link], shape=None)
+    links = Links(star, None, recheck_s=1, clock=Clock())
+    with pytest.raises(LinkRefused, match=r"frames of 1,514 bytes are in flight"):
+        links.make(Link(1000, 20_000))

@@ -194,9 +194,9 @@ class Links:
     def _refuse_too_much(self, link: Link | Sites | SharedCards) -> None:
         """Raise LinkRefused if the link cannot be made here; the machine's capacity is measured on open links."""
         for each, senders in Counter(self.star.links(link)).items():
+            check_delay(each, self.star.backend)
             if not self._capacity.is_known(each, senders=senders):
                 self.open()
-                check_delay(each, self.star.backend)
                 with self._clock.probing():
                     self._when_quiet(partial(self._capacity.check, each, senders=senders))
 
