@@ -3,6 +3,7 @@
 import math
 import os
 from types import SimpleNamespace
+from typing import Any
 
 import pynvml
 import pytest
@@ -12,6 +13,7 @@ from ddlbench.launch.gpus import GpuLoad, Gpus, gpus_here, usable
 from ddlbench.plan.plan import NO_GPU
 from ddlbench.plan.request import planned_gpus
 from ddlbench.protocol.agent_messages import SamplerJob, Sampling, WatchedHost
+from ddlbench.sweep.host_sampling import watched_hosts
 from ddlbench.system.gpu_shares import Gpu
 from ddlbench.telemetry.sampler import Sampler
 from tests.support.repository import REPOSITORY
@@ -108,10 +110,28 @@ def test_a_machine_without_a_driver_has_none(no_driver):
 
 @pytest.mark.parametrize(
     ("gpu", "loads"),
-    [("GPU-1", [GpuLoad(51.0, 2**31)]), (None, [GpuLoad(50.0, 2**30), GpuLoad(51.0, 2**31)])],
+    [
+        ("GPU-1", [GpuLoad(51.0, 2**31)]),
+        ("", []),
+        (None, [GpuLoad(50.0, 2**30), GpuLoad(51.0, 2**31)]),
+    ],
 )
 def test_a_host_is_watched_on_its_own_gpu_or_on_all_where_that_is_not_known(two_gpus, tmp_path, gpu, loads):
     host = WatchedHost("h1", "worker", None, [os.getpid()], gpu=gpu)
     sampling = Sampling("a-run", "2026-01-01", 10, 1, 1, on_gpus=True, folder=str(tmp_path), log="")
     (sample,) = Sampler(SamplerJob([host], sampling, 0.0)).sample()
     assert sample.gpus == loads
+
+
+def test_a_server_beside_workers_with_gpus_is_watched_on_none_of_theirs():
+    hosts = SimpleNamespace(hosts=[SimpleNamespace(name="h1"), SimpleNamespace(name="h2")], namespaces=[3, 4])
+    members = [SimpleNamespace(host=0, role="worker"), SimpleNamespace(host=1, role="server")]
+    group: Any = SimpleNamespace(
+        members=members,
+        group=SimpleNamespace(pids=lambda: [10, 11]),
+        hosts=hosts,
+        gpus=[SimpleNamespace(uuid="GPU-1")],
+    )
+    assert [each.gpu for each in watched_hosts(group)] == ["GPU-1", ""]
+    group.gpus = []
+    assert [each.gpu for each in watched_hosts(group)] == [None, None]

@@ -43,7 +43,7 @@ class WatchedHost:
         namespace: the path of its network namespace (None: it has none of its own).
         pids: of its processes.
         has_machine: the host is this whole machine, with its network.
-        gpu: the UUID of its GPU (None: all GPUs are its own).
+        gpu: the UUID of its GPU (None: all GPUs are its own; empty: it has none).
     """
 
     name: str

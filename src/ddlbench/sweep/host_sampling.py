@@ -16,7 +16,7 @@ def watched_hosts(group: GroupOnHosts) -> list[Watched]:
         group: the group; its processes run.
 
     Returns:
-        The hosts, in order. A host has the role of its first process, and at most one GPU.
+        The hosts, in order. A host has the role of its first process, and at most one GPU; a server's has none.
     """
     pids: dict[int, list[int]] = {}
     roles: dict[int, str] = {}
@@ -24,9 +24,16 @@ def watched_hosts(group: GroupOnHosts) -> list[Watched]:
         pids.setdefault(member.host, []).append(pid)
         roles.setdefault(member.host, member.role)
     gpus = dict(enumerate(share.uuid for share in group.gpus))
+    without = "" if gpus else None
     hosts = group.hosts
     return [
-        Watched(hosts.hosts[host].name, roles[host], hosts.namespaces[host], pids[host], gpu=gpus.get(host))
+        Watched(
+            hosts.hosts[host].name,
+            roles[host],
+            hosts.namespaces[host],
+            pids[host],
+            gpu=gpus.get(host, without),
+        )
         for host in sorted(pids)
     ]
 
