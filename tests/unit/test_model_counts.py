@@ -13,6 +13,7 @@ from ddlbench.environments.failed_environments import record_failure
 from ddlbench.errors import DdlbenchError
 from ddlbench.figures import captioning, draw, drawing, drawn_rows
 from ddlbench.plan.study import Figure
+from ddlbench.probes import torch_answer
 from ddlbench.probes.model_counts import write_counts
 from ddlbench.probes.step_profile import Asked, profiled
 
@@ -25,6 +26,14 @@ def test_a_failure_is_told_with_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(DdlbenchError, match=r"(?s)models could not be counted: .*No module named 'torch'"):
         write_counts(["mlp"], "28x28x1", tmp_path / "models.csv", environment=tmp_path / "environment.json")
     assert not (tmp_path / "models.csv").exists()
+
+
+def test_what_an_import_prints_is_not_taken_for_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "counting.py").write_text("""print("welcome"); print('{"flops": 2}', end="")""")
+    monkeypatch.setattr(torch_answer, "package_root", lambda: str(tmp_path))
+    assert torch_answer.answer_of(sys.executable, "counting", [], timeout_s=600, failure="no") == {"flops": 2}
 
 
 def test_an_environment_that_could_not_be_made_is_told_with_its_reason(tmp_path: Path) -> None:

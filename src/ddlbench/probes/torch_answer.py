@@ -16,7 +16,7 @@ _SHOWN_LINES = 5
 def answer_of(
     python: str, module: str, arguments: Sequence[str], *, timeout_s: float, failure: str
 ) -> dict[str, Any]:
-    """Run a module that prints one JSON object.
+    """Run a module that prints one JSON object, without a line's end.
 
     Args:
         python: the interpreter of the environment.
@@ -46,5 +46,7 @@ def answer_of(
     if done.returncode:
         last_lines = "\n  ".join(done.stderr.splitlines()[-_SHOWN_LINES:])
         raise DdlbenchError(f"{failure}: {python} -m {module} failed:\n  {last_lines}")
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(
+        done.stdout.rpartition("\n")[2]
+    )  # an import may print lines before it
     return answer
