@@ -2,7 +2,9 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from test_filled_hosts import point_of
@@ -10,10 +12,12 @@ from test_filled_hosts import point_of
 from ddlbench.files import canonical_json
 from ddlbench.measurements.record import seal
 from ddlbench.network.hosts import Placement, place
+from ddlbench.probes import thread_scaling
 from ddlbench.probes.thread_scaling import Scaling, Scalings, ThreadTimes, needs_repetition
 from ddlbench.runs import vcpus
 from ddlbench.runs.vcpus import images_of_a_worker, kept, vcpus_of_a_core
 from ddlbench.sweep.session_job import VcpuSpeed
+from ddlbench.telemetry.other_load import OtherLoad
 
 NOW = datetime.now(UTC)
 
@@ -117,3 +121,21 @@ def test_threads_are_timed_until_their_speed_up_is_known_well_enough_and_twenty_
     assert not needs_repetition({1: [*steady, 2.0], 2: [*steady, 1.99]}, 4, 10)
     assert needs_repetition({1: [*steady, 2.0], 2: [*doubtful, 1.2]}, 4, 10)
     assert not needs_repetition({1: 5 * steady, 2: 5 * doubtful}, 4, 1)
+
+
+def test_nobody_is_waited_for_after_the_last_try(monkeypatch):
+    busy = OtherLoad(lasted_s=1.0, cores=2, others_percent=90.0, steal_percent=0.0)
+    waits: list[float] = []
+    monkeypatch.setattr(thread_scaling, "LoadWatch", lambda: SimpleNamespace(since_start=lambda: busy))
+    monkeypatch.setattr(thread_scaling, "wait_for_others", lambda *asked: waits.append(1))
+    group: Any = SimpleNamespace(
+        prepare=lambda *_: [SimpleNamespace(fits=True)],
+        train=lambda steps: [SimpleNamespace(step_times_ms=[[1.0] * steps])],
+    )
+    job: Any = SimpleNamespace(
+        seed=1, most_steps=1, repetition_s=1, interval_percent=100, most_others_percent=25
+    )
+    point: Any = SimpleNamespace(batch_size=1)
+    found = thread_scaling._scaling({1: group, 2: group}, point, 2, job, Random(1))
+    assert found.why_not == f"{busy} in each of 3 tries"
+    assert len(waits) == 2

@@ -121,7 +121,7 @@ def _scaling(
         group.train(1)
         step_ms = _step_ms(group, _PILOT_STEPS)
         steps[threads] = max(1, min(job.most_steps, int(1000 * job.repetition_s / step_ms)))
-    for _ in range(_TRIES):
+    for left in reversed(range(_TRIES)):
         watch = LoadWatch()
         times_ms: dict[int, list[float]] = {threads: [] for threads in groups}
         while needs_repetition(times_ms, vcpus, job.interval_percent):
@@ -131,7 +131,8 @@ def _scaling(
         most_percent = job.most_others_percent
         if most_percent is None or load is None or not load.exceeds(most_percent):
             return Scaling([ThreadTimes(threads, each) for threads, each in times_ms.items()])
-        wait_for_others(_PATIENCE_S, most_percent)
+        if left:
+            wait_for_others(_PATIENCE_S, most_percent)
     return Scaling((), f"{load} in each of {_TRIES} tries")
 
 
