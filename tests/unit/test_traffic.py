@@ -1,11 +1,14 @@
-"""What is sent to count how much of it gets lost."""
+"""What is sent over links to measure them: how much of it passes, and how much gets lost."""
+
+from contextlib import contextmanager
+from unittest import mock
 
 import pytest
 
 from ddlbench.network import traffic
 from ddlbench.network.link import Link
 from ddlbench.network.sizes import queue_bytes
-from ddlbench.network.traffic import LOSS_PAYLOAD, send_small_packets
+from ddlbench.network.traffic import FRAME, FULL, LOSS_PAYLOAD, rates_mbit, send_small_packets
 
 ON_THE_WIRE = LOSS_PAYLOAD + 42
 TO_SEND_S = 4e-6
@@ -43,3 +46,33 @@ def test_a_link_that_is_slower_than_its_sender_drops_none_of_the_packets_that_ar
     monkeypatch.setattr(traffic, "monotonic", lambda: slow.now_s)
     send_small_packets([slow], [Link(2000), Link(bandwidth_mbit)], 4_010, longest_ms=20)
     assert (slow.taken, slow.dropped) == (4_010, 0)
+
+
+@pytest.mark.parametrize("latency_ms", [0, 150, 2000])
+def test_the_rate_of_a_link_is_that_of_its_middle_however_late_its_packets_are_counted(
+    latency_ms, monkeypatch
+):
+    link, burst_bytes = Link(5, latency_ms), 16_384
+    now_s = 0.0
+
+    @contextmanager
+    def watching(sockets, event):
+        def ready(wait_s):
+            nonlocal now_s
+            now_s += wait_s
+            return []
+
+        yield ready
+
+    def counted(ports, column):
+        """As where netem delays packets: nothing comes at first, then a burst."""
+        since_s = now_s - link.latency_ms / 1000
+        octets = burst_bytes + since_s * link.bandwidth_mbit * 1e6 / 8 if since_s > 0 else 0
+        return [octets if column == 0 else octets / FRAME]
+
+    monkeypatch.setattr(traffic, "monotonic", lambda: now_s)
+    monkeypatch.setattr(traffic, "watching", watching)
+    monkeypatch.setattr(traffic, "counters", counted)
+    monkeypatch.setattr(traffic, "settled_count", lambda *_: [])
+    endpoint = mock.Mock()
+    assert rates_mbit([[endpoint]], [endpoint], [link], 16_384, FULL) == [pytest.approx(5)]

@@ -126,8 +126,9 @@ def rates_mbit(
         for endpoint in sockets:
             endpoint.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, PAYLOAD)
             train_of[endpoint] = bytes(frames * PAYLOAD)
+    longest_ms = max(link.latency_ms + link.jitter_ms for link in links)
     marks: list[tuple[float, list[int]]] = []
-    next_mark = monotonic() + _SETTLE_S
+    next_mark = monotonic() + longest_ms / 1000 + _SETTLE_S  # netem delays packets before they are counted
     with watching(train_of, EVENT_WRITE) as ready:
         while len(marks) <= windows:
             if monotonic() >= next_mark:
@@ -138,9 +139,7 @@ def rates_mbit(
                     endpoint.send(train_of[endpoint])
     # The queues must be empty before anything else is measured.
     train_ms = 1000 * window_s / windows * _TRAIN_SHARE
-    settled_count(
-        lambda: _sent_payload(ports), max(link.latency_ms + link.jitter_ms for link in links) + train_ms
-    )
+    settled_count(lambda: _sent_payload(ports), longest_ms + train_ms)
     to_mbit = FRAME / PAYLOAD * 8e-6
     return [
         median((b[port] - a[port]) * to_mbit / (end - begin) for (begin, a), (end, b) in pairwise(marks))
