@@ -21,6 +21,7 @@ from ddlbench.system.calls import release_free_memory, timer_slack_of_new_thread
 from ddlbench.workers.common.replay.arrays import own_value, sum_of_values
 from ddlbench.workers.common.replay.worker import ReplayWorker
 from ddlbench.workers.common.service import work
+from ddlbench.workers.torch.ddp_timers import parts_of_last_step_ms
 from ddlbench.workers.torch.gpu import versions
 from ddlbench.workers.torch.hierarchy import STRATEGY, Hierarchy
 from ddlbench.workers.torch.process_group import join
@@ -79,12 +80,7 @@ class Model:
 
     def parts(self) -> Mapping[str, float]:
         """Return what DDP's own timers say of the last step, in ms."""
-        timers = self.ddp._get_ddp_logging_data()
-        return {
-            "forward_ms": timers["forward_compute_time"] / 1e6,
-            "backward_ms": timers["backward_compute_time"] / 1e6,
-            "communication_ms": timers["backward_comm_time"] / 1e6,
-        }
+        return parts_of_last_step_ms(self.ddp)
 
     def check(self) -> None:
         """Check that DDP has averaged the gradients.

@@ -26,6 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Shape, Trained, TrainingPoint
 from ddlbench.workers.common.service import work
+from ddlbench.workers.torch.ddp_timers import parts_of_last_step_ms
 from ddlbench.workers.torch.gpu import finish, versions, why_not
 from ddlbench.workers.torch.hierarchy import STRATEGY, Hierarchy
 from ddlbench.workers.torch.memory import refuse_what_cannot_fit
@@ -87,19 +88,10 @@ class Point:
             loss = self.step()
             finish(self.worker.device)
             step_times_ms.append((time.perf_counter() - started) * 1e3)
-            for name, value in self.split_of_last_step().items():
+            for name, value in parts_of_last_step_ms(self.model).items():
                 splits[name].append(value)
         means = {name: sum(values) / len(values) if values else None for name, values in splits.items()}
         return Trained([step_times_ms], loss.item(), **means)
-
-    def split_of_last_step(self) -> dict[str, float]:
-        """Read DDP's own timers, in ms; communication overlaps with the backward pass."""
-        timers = self.model._get_ddp_logging_data()
-        return {
-            "forward_ms": timers["forward_compute_time"] / 1e6,
-            "backward_ms": timers["backward_compute_time"] / 1e6,
-            "communication_ms": timers["backward_comm_time"] / 1e6,
-        }
 
 
 class Reduction:
