@@ -139,6 +139,16 @@ def test_the_first_framework_that_was_measured_in_all_settings_judges(tmp_path):
     assert "framework tensorflow" in judge(chosen, {"a_fig1": torch[:1]}).reason
 
 
+def test_a_point_that_two_grids_have_is_one(tmp_path):
+    once = table(10, 5)["a_fig1"].assign(grid="one")
+    twice = {"a_fig1": pd.concat([once, once.assign(grid="two")])}
+    assert (
+        judge(claim(tmp_path), twice).verdict
+        == judge(claim(tmp_path), {"a_fig1": once}).verdict
+        == "replicated"
+    )
+
+
 def test_nothing_measured_is_less_than_zero(tmp_path):
     text = TEXT.replace("ratio", "order").replace("  paper: 0.5\n  tolerance_percent: 10\n", "")
     assert judge(claim(tmp_path, text), table(5, 0.0)).verdict == "replicated"

@@ -178,6 +178,8 @@ def _row(claim: Claim, setting: Setting, table: pd.DataFrame) -> dict[str, Any]:
         raise _NotReached(f"not measured: {words}")
     devices = _devices(rows)
     on_devices = rows[devices.isin(claim.judged_on)]
+    told_apart = [name for name in ("point_id", "epoch", claim.quantity) if name in rows]
+    on_devices = on_devices.drop_duplicates(told_apart)  # two grids may have the same point
     if on_devices.empty:
         found = " and ".join(sorted(set(devices)))
         raise _NotReached(f"the claim is about {claim.devices}, measured was {found}")
