@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ddlbench.measurements.record import Record, timed
+from ddlbench.measurements.record import Record, is_of_a_fixed_number, timed
 from ddlbench.measurements.statistics import FEWEST, Total, pooled
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
@@ -23,7 +23,8 @@ def needs_repetition(point: Point, repetitions: Sequence[Total], measure: Measur
     count = len(repetitions)
     if count < fewest(point, measure):
         return True
-    return not _is_fixed(point) and count < measure.max_repetitions and doubt(point, repetitions, measure) > 1
+    is_fixed = is_of_a_fixed_number(point.as_dict())
+    return not is_fixed and count < measure.max_repetitions and doubt(point, repetitions, measure) > 1
 
 
 def fewest(point: Point, measure: Measure) -> int:
@@ -39,12 +40,7 @@ def fewest(point: Point, measure: Measure) -> int:
     """
     if point.epochs:
         return measure.trainings
-    return measure.replayed if _is_fixed(point) else measure.min_repetitions
-
-
-def _is_fixed(point: Point) -> bool:
-    """Whether no interval decides how often the point is repeated."""
-    return point.epochs > 0 or (point.waits and not point.has_jitter)
+    return measure.replayed if is_of_a_fixed_number(point.as_dict()) else measure.min_repetitions
 
 
 def doubt(point: Point, repetitions: Sequence[Total], measure: Measure) -> float:
