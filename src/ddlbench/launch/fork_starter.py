@@ -70,17 +70,17 @@ class ForkServer:
             self._channel.send(start)
             return Orphan(self._channel.receive(max(0.0, deadline - monotonic())).pid)
         except Silent as error:
-            raise DdlbenchError(f"the worker group took too long while starting{self._said()}") from error
+            raise DdlbenchError(f"the worker group took too long while starting{self._log_tail()}") from error
         except Closed as error:
             how = describe_exit(self._process.wait())
-            raise DdlbenchError(f"{_name(start)} could not be started ({how}){self._said()}") from error
+            raise DdlbenchError(f"{_name(start)} could not be started ({how}){self._log_tail()}") from error
         except Malformed as error:
             raise DdlbenchError(
                 f"{_name(start)} could not be started: something printed where the fork server answers ({error}). "
-                f"Does the environment's interpreter, or its image, print a greeting?{self._said()}"
+                f"Does the environment's interpreter, or its image, print a greeting?{self._log_tail()}"
             ) from error
 
-    def _said(self) -> str:
+    def _log_tail(self) -> str:
         """The last lines that it has logged, indented."""
         return tail(self._log, self._logged_before)
 

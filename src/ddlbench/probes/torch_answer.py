@@ -46,7 +46,6 @@ def answer_of(
     if done.returncode:
         last_lines = "\n  ".join(done.stderr.splitlines()[-_SHOWN_LINES:])
         raise DdlbenchError(f"{failure}: {python} -m {module} failed:\n  {last_lines}")
-    answer: dict[str, Any] = json.loads(
-        done.stdout.rpartition("\n")[2]
-    )  # an import may print lines before it
+    last_line = done.stdout.rpartition("\n")[2]  # an import may print lines before it
+    answer: dict[str, Any] = json.loads(last_line)
     return answer

@@ -83,9 +83,8 @@ def write_archive(archive: Path, run: Run, root: Path) -> None:
     names = {*_files_behind([run.page, *run.results], root), *_workflow_files(root)}
     crate = _crate(run, {name: root / name for name in names}, root)
     unfinished = f".{archive.name}."
-    for left in archive.parent.glob(
-        f"{unfinished}*"
-    ):  # by a call that was killed, with all that it had packed
+    # What a killed call has left, with all that it had packed.
+    for left in archive.parent.glob(f"{unfinished}*"):
         shutil.rmtree(left, ignore_errors=True)
     try:
         with tempfile.TemporaryDirectory(dir=archive.parent, prefix=unfinished) as folder:

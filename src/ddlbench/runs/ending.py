@@ -43,7 +43,7 @@ def end_quietly(kept: Callable[[], str], leave: Callable[[], str], full: Callabl
             terminal = _silenced()
             _end_children()
             left = leave()
-            os.write(terminal, f"\n{_said(number, kept, full)}\n{left}".encode())
+            os.write(terminal, f"\n{_message(number, kept, full)}\n{left}".encode())
         finally:
             os._exit(_FAILURE if number == FULL_DISK else 128 + number)
 
@@ -68,7 +68,7 @@ def records_since(store: Path, moment: float) -> str:
     return f"{count} new {'repetition is' if count == 1 else 'repetitions are'} kept in {store}"
 
 
-def _said(number: int, kept: Callable[[], str], full: Callable[[], str]) -> str:
+def _message(number: int, kept: Callable[[], str], full: Callable[[], str]) -> str:
     if number == FULL_DISK:
         return f"Ended: {full()} {kept().capitalize()}. Make room; the same command goes on from there."
     return f"Ended by {_ENDINGS[signal.Signals(number)]}: {kept()}. The same command goes on from there."
