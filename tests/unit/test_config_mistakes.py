@@ -255,6 +255,7 @@ def test_a_list_that_names_something_twice_is_refused_with_that(message):
 def test_a_folder_of_results_that_cannot_be_is_refused(message):
     (line,) = message(setting("results", "x" * 300))
     assert line.startswith(f"{CONFIG}results: 'xxx")
+    assert line.endswith(" cannot be looked at (File name too long)")
     assert line.endswith("cannot be looked at (File name too long)")
 
 
