@@ -20,6 +20,7 @@ ORDER = (
         "link",
         "probe",
         "dilation",
+        "core_share",
         "vcpus",
         "dry_run",
     ),

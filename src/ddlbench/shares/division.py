@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import fsum
-from time import sleep
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Literal, Self
 
@@ -22,7 +22,9 @@ from ddlbench.telemetry.waiting import Waiting
 
 Between = Literal["sessions", "control groups", "containers", "nothing"]
 
-_TRY_S = 0.1
+_LOOK_S = 0.1
+# Slices are some ms long: of much less time than this, a slice more or less would decide. Others may use the core too.
+_RACE_MS, _LONGEST_RACE_S = 80.0, 2.0
 _BUSIER = 3  # processes of the busier one of two hosts
 # Halfway between a half, which it gets of a divided core, and what one of all processes gets.
 _LEAST_SHARE = (1 / 2 + 1 / (1 + _BUSIER)) / 2
@@ -68,7 +70,9 @@ class Division:
             return starter
         self._tried_s = 0.0
         if self.between is None:
+            began = monotonic()
             self.between = self._tried(starter, shared[0].cores[0], deadline)
+            self._tried_s = monotonic() - began
         return InControlGroups(starter, self._groups) if self._groups else starter
 
     def _tried(self, starter: Starter, core: int, deadline: float) -> Between:
@@ -77,13 +81,11 @@ class Division:
             remove_abandoned(parent, outer_processes())
             # Once more in the end: of owners that were killed, processes may still be ending now.
             self._stack.callback(remove_abandoned, parent, outer_processes())
-        self._tried_s += _TRY_S
         if divides(starter, core, "session", deadline):
             return "sessions"
         why = "this process is in none that it knows"
         if parent:
             groups = self._stack.enter_context(ControlGroups(parent, outer_process()))
-            self._tried_s += _TRY_S
             try:
                 if divides(InControlGroups(starter, groups), core, "group", deadline):
                     self._groups = groups
@@ -162,12 +164,20 @@ def divides(starter: Starter, core: int, name: str, deadline: float) -> bool:
     hosts = [f"{name}-1", *[f"{name}-{_BUSIER}"] * _BUSIER]
     try:
         processes.extend(starter.start(StartSpinner(host=host, core=core), deadline) for host in hosts)
-        waiting = Waiting(each.pid for each in processes)
-        sleep(_TRY_S)
-        ran_ms = [each["ran_ms"] for each in waiting.since_start()]
+        ran_ms = _raced_ms(processes)
     finally:
         for each in processes:
             each.kill()
         for each in processes:
             each.wait()
     return ran_ms[0] > _LEAST_SHARE * fsum(ran_ms)
+
+
+def _raced_ms(processes: Sequence[Process]) -> list[float]:
+    """How long each of them ran, until together they have run for long enough to compare them."""
+    waiting, latest = Waiting(each.pid for each in processes), monotonic() + _LONGEST_RACE_S
+    while True:
+        sleep(_LOOK_S)
+        ran_ms = [each["ran_ms"] for each in waiting.since_start()]
+        if fsum(ran_ms) >= _RACE_MS or monotonic() > latest:
+            return ran_ms

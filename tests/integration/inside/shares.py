@@ -1,27 +1,28 @@
-"""Hosts that share a core: what divides it, and what each gets."""
+"""Hosts that share a core: what divides it, and what each process of a host is to the kernel."""
 
 import os
 import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.network.hosts import place
 from ddlbench.protocol.fork_messages import StartSpinner
 from ddlbench.shares.bursts import burst_percent
+from ddlbench.shares.control_groups import own_group_here
 from ddlbench.shares.division import Division
 from ddlbench.shares.fillers import Fillers
-from ddlbench.telemetry.waiting import Waiting
 
 FORK_SERVER = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "ddlbench.emulate.member"]
-SPINNERS, LOOK_S, STARTED_S = 3, 0.5, 60.0
+SPINNERS, STARTED_S = 3, 60.0
+WEIGHTS = ("cpu.shares", "cpu.weight")  # of the first and of the second version of control groups
 
 
 def shared(dilation: float, mount_cgroups: bool = False) -> dict[str, Any]:
-    """What divides a core between two hosts, what bursts get, and what one host of three busy processes gets.
+    """What divides a core between two hosts, one of which has three busy processes, and what their processes are.
 
     mount_cgroups: first mount the second version of control groups, and enter one that is ours.
     """
@@ -39,20 +40,42 @@ def shared(dilation: float, mount_cgroups: bool = False) -> dict[str, Any]:
         fillers = stack.enter_context(Fillers(starter, hosts, deadline))
         bursts = burst_percent(starter, hosts, fillers, deadline)
         busy = [starter.start(StartSpinner(host="h1", core=core), deadline) for _ in range(SPINNERS)]
-        first, second = [*(each.pid for each in busy), *fillers.pids("h1")], fillers.pids("h2")
+        neighbours = ["h1", "h2", *(f"idle{number}-core{core}" for number in range(round(dilation) - 2))]
         with fillers.running():
-            waiting = Waiting([*first, *second])
-            sleep(LOOK_S)
-            ran_ms = [each["ran_ms"] for each in waiting.since_start()]
+            found = {
+                "between": division.between,
+                "burst_percent": bursts,
+                "core": core,
+                "busy": [_process(each.pid) for each in busy],
+                "fillers": {host: [_process(pid) for pid in fillers.pids(host)] for host in neighbours},
+                "weights": _weights(),
+                "log": Path("log").read_text(),
+            }
         for each in busy:
             each.kill()
             each.wait()
+    return found
+
+
+def _process(pid: int) -> dict[str, Any]:
+    """What decides how much of a core the kernel gives to a process."""
+    autogroup = Path("/proc", str(pid), "autogroup")  # of its session
     return {
-        "between": division.between,
-        "burst_percent": bursts,
-        "busy_ms": sum(ran_ms[: len(first)]),
-        "idle_ms": sum(ran_ms[len(first) :]),
-        "log": Path("log").read_text(),
+        "sessions": autogroup.read_text() if autogroup.exists() else None,
+        "control groups": Path("/proc", str(pid), "cgroup").read_text(),
+        "is_idle": os.sched_getscheduler(pid) == os.SCHED_IDLE,
+        "cores": sorted(os.sched_getaffinity(pid)),
+    }
+
+
+def _weights() -> dict[str, str]:
+    """How much the control group of each host weighs."""
+    parent = own_group_here()
+    return {
+        folder.name: (folder / name).read_text()
+        for folder in (parent.glob("ddlbench-*") if parent else ())
+        for name in WEIGHTS
+        if (folder / name).exists()
     }
 
 

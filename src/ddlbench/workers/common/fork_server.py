@@ -13,7 +13,7 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -43,7 +43,7 @@ def main(module: str) -> None:
         except Closed:
             return
         if start.host not in hosts:
-            hosts[start.host] = new_host(worker, hosts.values(), start.control_group)
+            hosts[start.host] = new_host(worker, hosts.values(), start)
         hosts[start.host].send(start)
         channel.send(hosts[start.host].receive())
 
@@ -86,14 +86,17 @@ def imported(module: str) -> ModuleType:
 
 
 def new_host(
-    worker: ModuleType, others: Iterable[LineChannel[Started]], control_group: str | None
+    worker: ModuleType, others: Iterable[LineChannel[Started]], start: Start
 ) -> LineChannel[Started]:
-    """Fork a host's process, the first of a new session.
+    """Fork a host's process, the first of a new session, on a core of the host.
+
+    A process that begins elsewhere leaves its load there. As long as the kernel counts that, seconds if that core is
+    idle, the host weighs less on its own core, and its neighbours get some of its share.
 
     Args:
         worker: the module of the workers.
         others: the connections to other hosts' processes, which the new process closes.
-        control_group: the folder of the group that it joins, and all that it forks with it; None: it joins none.
+        start: the first process of the host: what it says of cores and of the control group holds for the host.
 
     Returns:
         The connection to it.
@@ -106,11 +109,24 @@ def new_host(
     here.close()
     for each in others:
         each.close()
+    os.sched_setaffinity(0, cores_of(start))
     os.setsid()
-    if control_group:
-        join(control_group)
+    if start.control_group:
+        join(start.control_group)
     serve(worker, LineChannel(there, kinds=STARTS))
     sys.exit()
+
+
+def cores_of(start: Start) -> Sequence[int]:
+    """Say where a process may run.
+
+    Args:
+        start: asks for it.
+
+    Returns:
+        The numbers of its cores.
+    """
+    return start.cores if isinstance(start, StartMember) else [start.core]
 
 
 def join(control_group: str) -> None:
@@ -137,6 +153,7 @@ def serve(worker: ModuleType, channel: LineChannel[Start]) -> None:
             start = channel.receive()
         except Closed:
             return
+        os.sched_setaffinity(0, cores_of(start))  # of the process that is forked, before it has run anywhere
         process = fork_orphan()
         if process:
             channel.send(Started(process))
