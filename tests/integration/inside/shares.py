@@ -5,7 +5,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from ddlbench.launch.fork_starter import ForkServer
@@ -42,6 +42,7 @@ def shared(dilation: float, mount_cgroups: bool = False) -> dict[str, Any]:
         busy = [starter.start(StartSpinner(host="h1", core=core), deadline) for _ in range(SPINNERS)]
         neighbours = ["h1", "h2", *(f"idle{number}-core{core}" for number in range(round(dilation) - 2))]
         with fillers.running():
+            _wait_until_idle([pid for host in neighbours for pid in fillers.pids(host)], deadline)
             found = {
                 "between": division.between,
                 "burst_percent": bursts,
@@ -55,6 +56,12 @@ def shared(dilation: float, mount_cgroups: bool = False) -> dict[str, Any]:
             each.kill()
             each.wait()
     return found
+
+
+def _wait_until_idle(pids: list[int], deadline: float) -> None:
+    """A filler says that it is idle in its first turn, which a busy machine may give it late."""
+    while monotonic() < deadline and any(os.sched_getscheduler(pid) != os.SCHED_IDLE for pid in pids):
+        sleep(0.01)
 
 
 def _process(pid: int) -> dict[str, Any]:
