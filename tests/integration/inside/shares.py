@@ -11,6 +11,7 @@ from typing import Any
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.network.hosts import place
 from ddlbench.protocol.fork_messages import StartSpinner
+from ddlbench.sandbox.sandbox import outer_process
 from ddlbench.shares.bursts import burst_percent
 from ddlbench.shares.control_groups import own_group_here
 from ddlbench.shares.division import Division
@@ -76,11 +77,11 @@ def _process(pid: int) -> dict[str, Any]:
 
 
 def _weights() -> dict[str, str]:
-    """How much the control group of each host weighs."""
+    """How much the control group of each of our hosts weighs; those of other owners come and go."""
     parent = own_group_here()
     return {
         folder.name: (folder / name).read_text()
-        for folder in (parent.glob("ddlbench-*") if parent else ())
+        for folder in (parent.glob(f"ddlbench-{outer_process()}-*") if parent else ())
         for name in WEIGHTS
         if (folder / name).exists()
     }
