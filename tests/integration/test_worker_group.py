@@ -96,10 +96,12 @@ def test_every_step_is_timed_and_divided_into_its_parts(trained):
         assert 0 < rank["communication_ms"] < mean
 
 
-def test_half_a_core_is_never_more_than_half_though_nobody_wants_the_other_half(by_share):
-    (half,) = by_share[1]["ranks"]
-    # An idle neighbour has the other half; a busy machine gives both less. The kernel counts processor time in ticks.
-    assert 0 < half["computed_s"] < 0.5 * half["took_s"] + 0.1
+def test_half_a_core_is_one_of_two_parts_of_it_though_nobody_wants_the_other(by_share):
+    # What a part then gets of the core is the kernel's matter, and a benchmark's (core_share).
+    whole, half, again = (each["parts"] for each in by_share)
+    assert whole["fillers"] == again["fillers"] == []
+    assert len(half["fillers"]) == len(set(half["fillers"])) == 2
+    assert set(half["members"]) < set(half["fillers"])
 
 
 def test_a_share_of_a_core_changes_nothing_that_is_learnt(by_share):

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Timer
@@ -12,7 +11,7 @@ import psutil
 
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
-from ddlbench.hosts.group_on_hosts import launched
+from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.protocol.codec import read
 from ddlbench.protocol.messages import (
@@ -22,6 +21,7 @@ from ddlbench.protocol.messages import (
 )
 from ddlbench.system.gpu_shares import share_out
 from inside.group_jobs import group_job, training_point
+from inside.parts import part_of_core, part_of_filler
 
 
 def trainings(
@@ -57,23 +57,32 @@ def trainings(
         group.connect([ModelShape(*key) for key in sorted({training_point(given).key for given in points})])
         for given in points:
             fits = [reply.fits for reply in group.prepare(training_point(given), given["seed"])]
-            ranks = []
+            ranks, parts = [], {}
             if all(fits):
                 processes = [psutil.Process(pid) for pid in group.pids()]
-                before_s, began = [_computed_s(each) for each in processes], time.monotonic()
+                before_s = [_computed_s(each) for each in processes]
                 with on_hosts.fillers.running():
+                    parts = _parts(on_hosts)
                     trained = group.train(given.get("steps", 10), from_fresh=True)
                 computed_s = [
                     _computed_s(each) - then for each, then in zip(processes, before_s, strict=True)
                 ]
-                took_s = time.monotonic() - began
                 concluded = group.conclude(evaluate=True, save_to=given.get("save_to"))
                 ranks = [
-                    _reported(*each) | {"computed_s": seconds, "took_s": took_s}
+                    _reported(*each) | {"computed_s": seconds}
                     for *each, seconds in zip(trained, concluded, computed_s, strict=True)
                 ]
-            answers.append({"fits": fits, "ranks": ranks})
+            answers.append({"fits": fits, "ranks": ranks, "parts": parts})
     return answers
+
+
+def _parts(on_hosts: GroupOnHosts) -> dict[str, list[str]]:
+    """The part of its core that each member is in, and each filler, which must run."""
+    fillers = [process.pid for _, process in on_hosts.fillers._processes]
+    return {
+        "members": [part_of_core(pid) for pid in on_hosts.group.pids()],
+        "fillers": sorted(part_of_filler(pid) for pid in fillers),
+    }
 
 
 def _computed_s(process: psutil.Process) -> float:
