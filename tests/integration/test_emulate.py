@@ -89,7 +89,10 @@ def test_when_one_host_fails_the_others_are_ended_and_its_own_code_counts(tmp_pa
 
 
 def test_who_ignores_to_be_ended_is_killed_and_named(tmp_path: Path) -> None:
-    script = "[ $RANK = 1 ] && exit 3; trap '' TERM; while true; do sleep 0.1; done"
+    script = """
+if [ $RANK = 1 ]; then until [ -e deaf ]; do sleep 0.05; done; exit 3; fi
+trap '' TERM; touch deaf; while true; do sleep 0.1; done
+"""
     ended = emulated("--grace-s", "0", script=script, folder=tmp_path)
     assert ended.returncode == 3
     assert f"h1 has not ended in {TERM_S:g} s: killed" in ended.stderr
@@ -97,7 +100,10 @@ def test_who_ignores_to_be_ended_is_killed_and_named(tmp_path: Path) -> None:
 
 
 def test_daemons_that_a_command_leaves_behind_are_named_and_killed(tmp_path: Path) -> None:
-    script = "setsid sleep 1000 & setsid sleep 1000 & exit 0"
+    # Each is called sleep before the command ends: a busy machine takes its time to make a fork what it is to be.
+    script = (
+        "for n in 1 2; do setsid sleep 1000 & until grep -qx sleep /proc/$!/comm; do sleep 0.05; done; done"
+    )
     ended = emulated(script=script, folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert "h1 left processes behind, which are killed: 2 x sleep" in ended.stderr
@@ -228,25 +234,6 @@ def test_it_waits_for_another_measurement(tmp_path: Path) -> None:
         assert second.returncode == 0
         first.stderr.read()
     assert first.returncode == 0
-
-
-def test_a_host_gets_no_more_than_its_share_of_a_core_though_its_neighbour_does_nothing(
-    tmp_path: Path,
-) -> None:
-    script = """
-import os, time
-end = time.monotonic() + 3
-while time.monotonic() < end:
-    if os.environ["RANK"] == "1":
-        time.sleep(0.1)
-print(time.process_time())
-"""
-    core = min(os.sched_getaffinity(0))
-    argv = ["taskset", "--cpu-list", str(core), *EMULATE, *LINK, "--", sys.executable, "-c", script]
-    ended = run(*argv, folder=tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    assert "dilated by 2" in ended.stderr
-    assert float(lines_of("h1", ended.stdout)[0]) < 0.6 * 3
 
 
 def test_it_works_from_an_installed_wheel_without_a_checkout_or_snakemake(tmp_path: Path) -> None:
