@@ -16,6 +16,7 @@ FLAGS = [
     *("--disable-component-update", "--disable-sync"),
 ]
 PATIENCE_MS = 250_000  # a busy machine takes its time to learn
+expect.set_options(timeout=PATIENCE_MS)
 PHONE, DESK = {"width": 320, "height": 640}, {"width": 1000, "height": 900}
 
 
@@ -122,8 +123,8 @@ def test_the_charts_follow_the_colours_and_the_old_price_is_said(opened):
         expect(page.locator(f"#{name}")).to_be_visible()
     light = page.locator("#time").evaluate("canvas => canvas.toDataURL()")
     page.emulate_media(color_scheme="dark")
-    expect(page.locator("#time")).to_be_visible()
-    assert page.locator("#time").evaluate("canvas => canvas.toDataURL()") != light
+    # It is drawn again when the browser gets to it.
+    page.wait_for_function("light => document.querySelector('#time').toDataURL() != light", arg=light)
 
 
 def test_names_from_a_table_are_never_markup(opened, server):

@@ -15,14 +15,16 @@ def test_a_rate_above_what_the_machine_forwards_is_refused_with_what_it_forwards
     assert 0 < limit_mbit < 800_000
     assert "800,000 Mbit/s in all" in said
     least = int(re.search(r"Set `dilation` to (\d+) or more", said)[1])
-    assert least == pytest.approx(800_000 / limit_mbit, abs=1)
+    # Of a limit that is said in whole Mbit/s: of few, which a busy machine may forward, that is far from exact.
+    assert 800_000 / (limit_mbit + 0.5) <= least <= 800_000 / (limit_mbit - 0.5) + 1
     affordable = re.search(r"at most ([\d,]+) Mbit/s a host", said)[1]
     assert float(affordable.replace(",", "")) == pytest.approx(limit_mbit / 2, abs=1)
 
 
 def test_what_is_refused_without_dilation_can_be_had_with_enough_of_it(sandbox, backend):
+    # 1 Mbit/s is all that is needed then: a busy machine too forwards that.
     link = {"bandwidth_mbit": 400_000}
-    assert sandbox("refused", backend=backend, link=link, dilation=8000) is None
+    assert sandbox("refused", backend=backend, link=link, dilation=800_000) is None
 
 
 def test_measuring_what_is_forwarded_leaves_the_links_as_they_were(sandbox, backend):
