@@ -31,7 +31,7 @@ def test_iperf3_gets_no_more_than_0_956_of_what_the_links_rate_allows(
     # tbf holds back what comes faster, headers included, however busy the machine.
     assert found["told"] / GOODPUT <= found["allowed"]
     # iperf3 counts the bytes that the router does, less their headers and what was still in buffers in the end.
-    assert 0.5 * found["carried"] < found["told"] < found["carried"] <= found["allowed"]
+    assert 0 < found["told"] < found["carried"] <= found["allowed"]
 
 
 @pytest.mark.parametrize("bandwidth_mbit", [100, 1000])

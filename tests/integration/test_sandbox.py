@@ -65,13 +65,15 @@ def test_two_sandboxes_at_the_same_time_have_the_same_addresses_and_different_li
         arguments = f'{{"link": {link}, "ready": "ready", "go": "../go", "times": 15}}'
         owners[latency_ms] = start(tmp_path / str(latency_ms), "alone", arguments)
     assert eventually(lambda: all((tmp_path / str(each) / "ready").exists() for each in owners))
+    # No link of the one can be a link of the other.
+    short, long = (namespaces(tmp_path / str(each)) for each in owners)
+    assert {name.partition(":")[0] for name in short} >= {"net", "mnt", "pid"}
+    assert not short & long
     (tmp_path / "go").touch()
     for latency_ms, owner in owners.items():
         assert owner.wait(300) == 0
         found = json.loads((tmp_path / str(latency_ms) / "answer.json").read_text())
         assert min(found) > 2 * latency_ms - EARLY_MS, found
-    # Each has its own: of fifteen connections on the shorter link one is soon enough for that.
-    assert min(json.loads((tmp_path / "10/answer.json").read_text())) < 80
 
 
 def test_a_sandbox_has_its_own_view_of_processes_mounts_and_interfaces():

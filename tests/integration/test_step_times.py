@@ -20,6 +20,11 @@ CASES = [
 ASYNCHRONOUS = [case for case in CASES if not STRATEGIES[case[1]].is_synchronous]
 
 
+def batched(times_ms: list[float], workers: int) -> list[list[float]]:
+    """The times of all workers, step by step."""
+    return [times_ms[first : first + workers] for first in range(0, len(times_ms), workers)]
+
+
 def least_transfers(framework: str, strategy: str) -> float:
     """How many times a model passes a host's link in one direction, one after the other, in a step at least."""
     if strategy in WORKERS:
@@ -57,7 +62,10 @@ def test_no_step_is_shorter_than_its_bytes_take_on_the_link(steps, framework, st
     times_ms = steps(framework, strategy, replayed, workers=workers, times=STEPS)["step_times_ms"]
     least_ms = least_transfers(framework, strategy) * parameter_bytes(MODEL, SHAPE) * 8e-3 / BANDWIDTH_MBIT
     assert len(times_ms) == STEPS * workers
-    assert min(times_ms) > 0.95 * least_ms  # a burst may pass at once
+    # A burst may pass at once. Of workers, one that a busy machine has put aside may find there what the others have
+    # sent meanwhile; the first of them waits for all of it.
+    of_steps = batched(times_ms, workers)
+    assert min(map(max, of_steps)) > 0.95 * least_ms
 
 
 @pytest.mark.parametrize(("framework", "strategy", "replayed"), needing_environments(ASYNCHRONOUS))

@@ -33,10 +33,10 @@ def test_a_figure_is_there_in_every_format_with_what_it_was_drawn_from(drawn):
 
 def test_no_step_is_shorter_than_its_link_takes_for_the_gradients(drawn):
     # Two workers exchange all 109,386 parameters, 4 bytes each: 35 ms at 100 Mbit/s, less the burst of a link that was
-    # idle, whatever else a step takes.
+    # idle, whatever else a step takes. The worker that begins first waits for all of it.
     for record in drawn.records():
         bandwidth_mbit = record["point"]["bandwidth_mbit"]
-        assert mean(record["step_times_ms"][0]) > 3000 / bandwidth_mbit
+        assert max(map(mean, record["step_times_ms"])) > 3000 / bandwidth_mbit
 
 
 def test_what_is_recorded_of_a_measurement_is_complete(drawn):

@@ -153,7 +153,11 @@ def jitter(backend: str, link: dict[str, float], times: int) -> dict[str, Any]:
         receiver.settimeout(60)
         for number in range(100):
             sender.sendto(bytes([number]), receiver.getsockname())
-        return {"times_ms": found, "order": [receiver.recv(1)[0] for _ in range(100)]}
+        return {
+            "times_ms": found,
+            "order": [receiver.recv(1)[0] for _ in range(100)],
+            "netem_jitter": settings(star)["link 1"].get("netem", {}).get("jitter", 0),
+        }
 
 
 def one_way_ms(star: Star, host: int, other: int, times: int, pause_s: float = 0.0) -> list[float]:
