@@ -14,7 +14,7 @@ from ddlbench.workers.common.memory import parameter_bytes
 from tests.support.sandboxes import run_inside
 from tests.support.selection import needing_environments
 
-# For a byte of gradients: the last may be on their way, and Horovod talks as long as a step lasts.
+# For a byte of gradients: the last may be on their way, and each of a step's messages has a header.
 LEAST, MOST = 0.99, 1.05
 SMALL = (28, 28, 1)
 MODEL = "cnn"
@@ -60,7 +60,10 @@ def run(tmp_path, request) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(("framework", "strategy"), needing_environments(RINGS))
-def test_a_replayed_ring_moves_two_n_minus_one_over_n_of_the_model(run, framework, strategy):
+def test_a_replayed_ring_moves_two_n_minus_one_over_n_of_the_model(run, framework, strategy, monkeypatch):
+    monkeypatch.setenv(
+        "HOROVOD_CYCLE_TIME", "100"
+    )  # ms: its ranks talk once a cycle for as long as a step lasts
     workers, share = 3, 0.5 if strategy.endswith("_fp16") else 1.0
     found = run("bytes_of_a_step", framework, strategy=strategy, point=step(), workers=workers, steps=4)
     expected = 2 * (workers - 1) / workers * share * parameter_bytes(MODEL, SMALL)
@@ -132,12 +135,11 @@ def test_a_worker_that_dies_ends_its_group_with_its_name(run, framework, strateg
     assert told.startswith(f"rank {workers - 1} on host h{workers} died (SIGKILL) while training")
 
 
-def test_a_cpus_compute_is_burnt_and_a_gpus_is_not(run):
-    burnt, waited = (
-        run("trainings", "torch", workers=1, points=[step(kind, total_ms=300.0)])[0]["ranks"][0]["computed_s"]
-        for kind in ("cpu", "gpu")
-    )
-    assert burnt > 0.8 > 0.45 > waited  # three steps of 0.3 s; the kernel counts in hundredths of a second
+def test_a_cpus_compute_is_burnt(run):
+    """That a GPU's is slept is `test_replayed_devices`'s."""
+    (answer,) = run("trainings", "torch", workers=1, points=[step("cpu", total_ms=300.0)])
+    # Three steps of 0.3 s; the kernel counts in hundredths of a second.
+    assert answer["ranks"][0]["computed_s"] > 0.8
 
 
 BUCKETS = """

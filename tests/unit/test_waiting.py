@@ -25,9 +25,9 @@ def test_two_processes_on_one_core_run_and_wait():
         lambda: all(each["ran_ms"] > 1 and each["waited_ms"] > 1 for each in waiting.since_start())
     )
     later = Waiting(process.pid or 0 for process in busy)
-    stop.set()
     for so_far, all_of_it in zip(later.since_start(), waiting.since_start(), strict=True):
         assert so_far["waited_ms"] <= all_of_it["waited_ms"]
+    stop.set()
     for process in busy:
         process.join()
 
