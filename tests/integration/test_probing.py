@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from math import ceil
 from time import monotonic, sleep
 
 import psutil
@@ -21,11 +22,11 @@ from ddlbench.network.link import Link
 from ddlbench.probes.link_probe import NETPIPE, probe_link
 from ddlbench.protocol.measure import StopRule
 from ddlbench.protocol.tolerances import Tolerances
-from tests.support.extremes import least
 
 OF_NOMINAL = 0.956  # TCP's share of what frames of 1,514 bytes carry
 EARLY_US = 300  # a packet is let go 0.2 ms early, which that takes; a delay is never shorter
 OF_BURST = 1.05  # what a link that was idle carries at once, 32 kB of 1 MB
+PATIENCE_S = 600  # with what a busy machine has put aside
 PROBE = [sys.executable, "-m", "ddlbench.cli", "probe"]
 LOOSE = Tolerances(
     rate_percent=99.9, rtt_percent=100, rtt_ms=10_000, loss_points=99, others_percent=100, share_percent=100
@@ -66,15 +67,15 @@ def test_dilation_leaves_bandwidth_as_it_is_called():
 
 @pytest.mark.needs("NPtcp")
 def test_netpipe_itself_measures_the_same_sizes_in_the_same_unit_and_is_no_faster_either():
-    def farthest():
-        found = probed(Link(100, 1), largest_bytes=4096, netpipe=True)
-        theirs = {row["size_bytes"]: row["one_way_us"] for row in found[NETPIPE]}
-        ours = {row["size_bytes"]: row["one_way_us"] for row in found["ddlbench"]}
-        assert set(ours) == set(theirs)  # the sizes are its own
-        assert min(*ours.values(), *theirs.values()) > 1000 - EARLY_US
-        return max(max(ours[size] / theirs[size], theirs[size] / ours[size]) for size in ours)
-
-    assert least(farthest, enough=10) < 10  # other units are a thousand times apart
+    began = monotonic()
+    found = probed(Link(100, 1), largest_bytes=4096, netpipe=True)
+    took_us = 1e6 * (monotonic() - began)
+    theirs = {row["size_bytes"]: row["one_way_us"] for row in found[NETPIPE]}
+    ours = {row["size_bytes"]: row["one_way_us"] for row in found["ddlbench"]}
+    assert set(ours) == set(theirs)  # the sizes are its own
+    assert min(*ours.values(), *theirs.values()) > 1000 - EARLY_US
+    # There was a message of each size, there and back: in another unit, they would have taken longer than all of it.
+    assert max(2 * sum(each.values()) for each in (ours, theirs)) < took_us
 
 
 def test_two_probes_at_once_do_not_meet():
@@ -124,7 +125,7 @@ def test_a_link_out_of_tolerance_is_not_probed(capfd):
 @pytest.fixture
 def answering(tmp_path):
     """`ddlbench probe answer` as a process, and the port that it waits at."""
-    command = [*PROBE, "answer", "--port", "0", "--timeout-s", "60"]
+    command = [*PROBE, "answer", "--port", "0", "--timeout-s", str(PATIENCE_S)]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as waiting:
         try:
             yield waiting, waiting.stderr.readline().split()[-1]
@@ -140,7 +141,7 @@ def test_the_command_probes_a_host_that_answers_and_writes_both_formats(tmp_path
     waiting, port = answering
     command = addressed(port, "--fabric", "loopback", "--largest-bytes", "1024")
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert waiting.wait(60) == 0
+    assert waiting.wait(PATIENCE_S) == 0
     assert answer.returncode == 0, answer.stderr
     assert "latency" in answer.stdout
     first, *_ = written(tmp_path)
@@ -151,9 +152,8 @@ def test_the_command_probes_a_host_that_answers_and_writes_both_formats(tmp_path
 def test_a_peer_killed_amid_a_curve_leaves_a_part_that_is_called_so(tmp_path, answering):
     waiting, port = answering
     with subprocess.Popen(addressed(port), cwd=tmp_path, stderr=subprocess.PIPE, text=True) as probing:
-        await_work(waiting.pid)
-        waiting.kill()
-        assert probing.wait(60) == 1
+        kill_at_work(waiting.pid)
+        assert probing.wait(PATIENCE_S) == 1
         assert "127.0.0.1 has closed the connection; the curve is not complete" in probing.stderr.read()
     rows = written(tmp_path)
     assert rows
@@ -185,18 +185,16 @@ def computed_s(process):
     return sum(process.cpu_times()[:2])
 
 
-def await_work(pid, timeout_s=60):
-    deadline = monotonic() + timeout_s
+def kill_at_work(pid):
+    """Have the kernel kill a process once it has computed for a second or two more, however late this one is."""
     process = psutil.Process(pid)
-    before_s = computed_s(process)  # it has compiled its loop
-    while computed_s(process) < before_s + WORK_S:
-        assert monotonic() < deadline
-        sleep(0.01)
+    last_s = ceil(computed_s(process)) + 1  # it has compiled its loop
+    process.rlimit(psutil.RLIMIT_CPU, (last_s, last_s))
 
 
-def await_answerer(timeout_s=60):
+def await_answerer():
     """The process that answers in a sandbox below this one: a fork, with work behind it, of the first process of it."""
-    deadline = monotonic() + timeout_s
+    deadline = monotonic() + PATIENCE_S
     while monotonic() < deadline:
         for process in psutil.Process().children(recursive=True):
             with suppress(psutil.Error, AttributeError):  # it has ended
