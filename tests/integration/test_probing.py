@@ -151,8 +151,8 @@ def test_the_command_probes_a_host_that_answers_and_writes_both_formats(tmp_path
 
 def test_a_peer_killed_amid_a_curve_leaves_a_part_that_is_called_so(tmp_path, answering):
     waiting, port = answering
+    end_amid_work(waiting.pid)
     with subprocess.Popen(addressed(port), cwd=tmp_path, stderr=subprocess.PIPE, text=True) as probing:
-        kill_at_work(waiting.pid)
         assert probing.wait(PATIENCE_S) == 1
         assert "127.0.0.1 has closed the connection; the curve is not complete" in probing.stderr.read()
     rows = written(tmp_path)
@@ -185,10 +185,10 @@ def computed_s(process):
     return sum(process.cpu_times()[:2])
 
 
-def kill_at_work(pid):
-    """Have the kernel kill a process once it has computed for a second or two more, however late this one is."""
+def end_amid_work(pid):
+    """Have the kernel kill a process once it has computed for a second or two more: a curve takes some."""
     process = psutil.Process(pid)
-    last_s = ceil(computed_s(process)) + 1  # it has compiled its loop
+    last_s = ceil(computed_s(process)) + 1  # it has started
     process.rlimit(psutil.RLIMIT_CPU, (last_s, last_s))
 
 
