@@ -37,8 +37,8 @@ def test_a_command_in_containers_is_on_its_hosts_and_nothing_of_it_stays(
     script = """
 echo "rank $RANK, $(grep -c 10.66.0.$((RANK + 1)) /proc/net/fib_trie) of its address"
 grep h1 /etc/hosts
-[ $RANK = 1 ] && exit 3
-trap '' TERM; while true; do sleep 1; done
+if [ $RANK = 1 ]; then until [ -e deaf ]; do sleep 0.1; done; exit 3; fi
+trap '' TERM; : >deaf; while true; do sleep 1; done
 """
     options = ["--grace-s", "0", "--runtime", "docker", image]
     ended = run(*EMULATE, *LINK, *options, "--", "sh", "-c", script, folder=tmp_path)

@@ -16,6 +16,7 @@ from ddlbench.network.fabrics import choose, default_route
 from ddlbench.network.interfaces import interfaces
 from ddlbench.network.limits import Capacity, LinkRefused, check_delay, forwarded_mbit
 from ddlbench.network.link import Link
+from ddlbench.network.ports import Port
 from ddlbench.network.sites import Sites
 from ddlbench.network.star import Star
 from ddlbench.network.verify import verify
@@ -95,12 +96,20 @@ def drift(backend: str, change: str, recheck_s: float) -> dict[str, Any]:
                 sender = datagrams(star, 0)
                 if os.fork() == 0:
                     flood(sender, receiver.getsockname())
+            while not _has_dropped(port):
+                time.sleep(0.01)
         try:
             time.sleep(min(1.0, 5 * recheck_s))
             found = links.check()
         except Drifted as error:
             return {"made": made, "unchanged": unchanged, "said": str(error)}
     return {"made": made, "unchanged": unchanged, "found": found, "said": None}
+
+
+def _has_dropped(port: Port) -> bool:
+    """Whether a queue of what a host sends was too full for a packet."""
+    told = (each.get_attr("TCA_STATS") for each in port.netlink.get_qdiscs(index=port.index))
+    return any(each["drop"] > 0 for each in told if each)
 
 
 def dead_delay(link: dict[str, float]) -> dict[str, Any]:
