@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from time import sleep
 
 import pytest
 import requests
@@ -107,6 +108,21 @@ def test_without_measurements_it_says_what_to_measure_and_sees_them_when_another
         assert server.post("recommend", {"batch_size": 64000}).status_code == 200
 
 
+def test_a_database_that_cannot_be_read_is_no_mistake_of_the_program(tmp_path):
+    with served(tmp_path) as server:
+        assert server.import_table("anwar", ANWAR).status_code == 201
+        (database,) = tmp_path.rglob("measurements.sqlite")
+        damaged = tmp_path / "damaged"
+        damaged.write_bytes(b"no database" * 1000)
+        damaged.replace(database)
+        answer = server.get("measurements")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+        assert "cannot be read" in answer.json()["problems"][0]["message"]
+        database.unlink()
+        while server.get("measurements").json().get("total") != 12:  # the next second makes it again
+            sleep(0.1)
+
+
 IMPORTS = {
     "missing column": ("workers,latency,step_time\n1,0,5\n", "batch_size"),
     "accuracy of 2.1": (
@@ -159,6 +175,16 @@ def test_rows_with_mistakes_are_left_out_where_that_is_asked_for(server):
     assert answer["rows"] == 14
     assert [each["line"] for each in answer["left_out"]] == [16]
     assert server.get("measurements", params={"table": "mostly"}).json()["total"] == 14
+
+
+def test_an_import_says_which_columns_it_took_and_as_what(server):
+    text = "nodes,batch,Latency (ms),remark,epoch_time\n2,64,20,x,5\n"
+    answer = server.import_table("columns", text).json()
+    taken = {each["ours"]: (each["name"], each["unit"]) for each in answer["columns"]}
+    assert taken["workers"] == ("nodes", None)
+    assert taken["latency"] == ("Latency (ms)", "ms")
+    assert taken["epoch_time"] == ("epoch_time", "s")
+    assert answer["unused"] == ["remark"]
 
 
 def test_a_table_is_never_replaced(server):

@@ -91,6 +91,20 @@ def test_tables_are_read_though_prices_cannot_be_and_the_log_says_so(serving, ca
 
 
 @pytest.mark.usefixtures("learning")
+def test_a_database_that_somebody_has_removed_is_made_again(serving):
+    async def story():
+        library = Library(serving)
+        write_table(serving, "128,1,40")
+        await settled(library)
+        library.database.path.unlink()
+        await settled(library)
+        total, _ = library.database.page({}, 10, 0)
+        assert total == library.stored["here"].count == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("learning")
 def test_a_database_that_cannot_be_written_now_is_filled_later(serving, monkeypatch):
     async def story():
         library = Library(serving)

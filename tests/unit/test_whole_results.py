@@ -258,6 +258,19 @@ def test_what_came_after_a_signature_is_not_covered_by_it(root, keys):
     ]
 
 
+def test_a_key_that_cannot_sign_changes_nothing(root, keys):
+    """Neither where nothing was signed before, nor where something was."""
+    no_key = keys / "none"
+    no_key.write_text("no key\n")
+    for _ in range(2):
+        before = sorted((root / "results").rglob("*"))
+        with pytest.raises(DdlbenchError, match="could not be signed"):
+            sign(root / "results", no_key)
+        assert sorted((root / "results").rglob("*")) == before
+        sign(root / "results", keys / "key")
+    assert check_signature(root / "results", keys / "signers").mismatches == []
+
+
 def test_damaged_results_are_not_signed(root, keys, capsys):
     (root / TABLE).write_bytes(b"")
     assert main(["sign", "--key", str(keys / "key")]) == 1

@@ -2,14 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddlbench.cli.arguments import counted, existing_file, must_be_writable, number
 
 if TYPE_CHECKING:
-    from ddlbench.prediction.foreign.columns import Column
+    from ddlbench.prediction.foreign.table import Imported
 
 FOLDER = Path("imported")
 MOST_MISTAKES = 20  # that are shown
@@ -71,18 +70,17 @@ def _import(arguments: argparse.Namespace) -> int:
         print(f"{path}: {found.counted} {line} is left out: {mistake}", file=sys.stderr)
     if len(found.mistakes) > MOST_MISTAKES:
         print(f"{path}: and {len(found.mistakes) - MOST_MISTAKES} more", file=sys.stderr)
-    print(_columns(table.header, found.columns))
+    print(_columns(found))
     left_out = f"; {counted(len(found.mistakes), 'row')} left out" if found.mistakes else ""
     print(f"{counted(len(found.measured), 'row')} (times of {found.per}s) in {output}{left_out}")
     return 0
 
 
-def _columns(header: Sequence[str], taken: "Mapping[str, Column]") -> str:
+def _columns(found: "Imported") -> str:
     """Which column was taken as what, in which unit, and which ones were not."""
-    numbers = {column.number for column in taken.values()}
-    found = [
-        f"{ours} from {header[column.number]!r}{f' in {column.unit}' if column.unit else ''}"
-        for ours, column in taken.items()
+    taken = [
+        f"{ours} from {column.name!r}{f' in {column.unit}' if column.unit else ''}"
+        for ours, column in found.columns.items()
     ]
-    others = [repr(name) for number, name in enumerate(header) if number not in numbers]
-    return f"columns: {', '.join(found)}" + (f"; not used: {', '.join(others)[:500]}" if others else "")
+    others = ", ".join(map(repr, found.unused))
+    return f"columns: {', '.join(taken)}" + (f"; not used: {others[:500]}" if others else "")

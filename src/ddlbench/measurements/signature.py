@@ -42,14 +42,17 @@ def sign(results: Path, key: Path) -> int:
     Raises:
         DdlbenchError: a file cannot be read, or ssh-keygen cannot sign.
     """
-    listing = results / LISTING
     names = sorted(file.relative_to(results).as_posix() for file in files_below(results))
     try:
         lines = [f"{sha256_file(results / name, follow=False)}  {name}\n" for name in names]
     except OSError as error:
         raise DdlbenchError(f"{error.filename}: {error.strerror}, so nothing was signed") from None
-    write_atomically(listing, "".join(lines))
-    sign_file(listing, key)
+    listing = "".join(lines)
+    signature = _signature(listing.encode(), key, what=f"{results} could not be signed")
+    write_atomically(
+        results / LISTING, listing
+    )  # only now: what was signed before outlives a key that cannot sign
+    write_atomically(results / SIGNATURE, signature)
     return len(names)
 
 
@@ -66,10 +69,10 @@ def sign_file(file: Path, key: Path) -> Path:
     Raises:
         DdlbenchError: ssh-keygen cannot sign.
     """
-    signature = _signature_of(file)
-    signature.unlink(missing_ok=True)
-    _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, str(file), what=f"{file} could not be signed")
-    return signature
+    path = _signature_of(file)
+    with file.open("rb") as content:
+        write_atomically(path, _signature(content, key, what=f"{file} could not be signed"))
+    return path
 
 
 def signer_of(file: Path, signers: Path) -> str:
@@ -136,6 +139,10 @@ def _signature_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.sig")
 
 
+def _signature(content: bytes | IO[bytes], key: Path, what: str) -> str:
+    return _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, content=content, what=what)
+
+
 def _signer(signature: Path, signers: Path, content: bytes | IO[bytes]) -> str:
     given = ("-f", str(signers), "-s", str(signature))
     refusal = f"{signature}: nobody in {signers} has signed this"
@@ -145,7 +152,7 @@ def _signer(signature: Path, signers: Path, content: bytes | IO[bytes]) -> str:
 
 
 def _ssh_keygen(action: str, *arguments: str, what: str, content: bytes | IO[bytes] | None = None) -> str:
-    """What `ssh-keygen -Y` answers; without `content` it may ask its user on the terminal."""
+    """What `ssh-keygen -Y` answers; for a passphrase it asks its user on the terminal."""
     command: Sequence[str] = ["ssh-keygen", "-Y", action, *arguments]
     try:
         if isinstance(content, bytes):

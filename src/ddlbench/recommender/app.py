@@ -127,9 +127,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
                     sent.write(part)
             found = await asyncio.to_thread(take_over, upload, file, serving.imported)
         await library.try_to_refresh()  # the table is taken over, whatever else cannot be read
-        left_out = [replies.problem(None, message, line) for line, message in found.mistakes[:MOST_PROBLEMS]]
-        content = {"name": query.name, "rows": len(found.measured), "per": found.per, "left_out": left_out}
-        return as_response(content, status=201)
+        return as_response(replies.imported(query.name, found, MOST_PROBLEMS), status=201)
 
     @app.get("/measurements", response_model=replies.Measurements, responses=links.OF_MEASUREMENTS)
     async def measurements(query: Annotated[Filter, Query()]) -> Response:

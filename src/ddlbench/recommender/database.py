@@ -79,7 +79,11 @@ class Database:
             path: of the file; processes may share it.
         """
         self.path = path
-        with closing(self._connect()) as connection:
+        self._make()
+
+    def _make(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(self._connect("rwc")) as connection:
             connection.execute("pragma journal_mode=wal")
         with self._writing() as connection:
             if connection.execute("pragma user_version").fetchone() != (_VERSION,):
@@ -88,6 +92,20 @@ class Database:
                 connection.execute(f"pragma user_version = {_VERSION}")
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
+
+    def has(self, sources: Mapping[str, Source]) -> bool:
+        """Say whether all is there. It is not where somebody has removed the file, which is below logs/.
+
+        Args:
+            sources: all that there are now.
+
+        Returns:
+            Whether these are stored, as they are, and no others.
+        """
+        try:
+            return self._signatures() == {name: source.signature for name, source in sources.items()}
+        except sqlite3.OperationalError:  # no file, or no tables in it
+            return False
 
     def refresh(self, sources: Mapping[str, Source]) -> list[Stored]:
         """Read anew what has changed, in one transaction.
@@ -98,6 +116,7 @@ class Database:
         Returns:
             What is stored of each, in their order.
         """
+        self._make()
         before = self._signatures()
         changed = {
             name: _read(source) for name, source in sources.items() if before.get(name) != source.signature
@@ -192,8 +211,10 @@ class Database:
         with closing(self._connect()) as connection:
             return dict(connection.execute("select name, signature from source"))
 
-    def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+    def _connect(self, mode: str = "rw") -> sqlite3.Connection:
+        """Connect; unless `mode` is `rwc`, a file that is gone is an error, and none without tables is made."""
+        address = f"{self.path.absolute().as_uri()}?mode={mode}"
+        return sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, uri=True)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

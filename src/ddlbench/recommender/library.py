@@ -75,7 +75,7 @@ class Library:
         async with self._lock:
             self._refresh_prices()
             sources = find_sources(self.serving.tables, self.serving.imported)
-            if sources != self._sources:
+            if sources != self._sources or not await asyncio.to_thread(self.database.has, sources):
                 stored = await asyncio.to_thread(self.database.refresh, sources)
                 self._sources, self.stored = sources, {each.name: each for each in stored}
                 self.epoch += 1

@@ -1,6 +1,8 @@
 """How mistakes become responses: the field and what is wrong with it, and nothing of what runs here."""
 
 import json
+import logging
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +17,7 @@ from ddlbench.recommender import replies
 from ddlbench.recommender.library import NothingMeasured, Unreadable
 from ddlbench.recommender.uploads import BadRows, TakenName
 
+log = logging.getLogger("ddlbench.serve")
 MOST_PROBLEMS = 100  # that are shown
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": replies.Problems, "description": what}
@@ -27,7 +30,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         421: "The host is not the one that is served.",
         422: "The field that is wrong, and why.",
         429: "Too many requests.",
-        503: "It takes longer than a request may.",
+        503: "It takes longer than a request may, or the database cannot be read now.",
     }.items()
 }
 
@@ -92,6 +95,15 @@ def add_refusals(app: FastAPI) -> None:
             "it takes longer than a request may: what was measured is being learned, or others ask; try again"
         )
         return _refused(503, [replies.problem(None, message)], {"Retry-After": "5"})
+
+    @app.exception_handler(sqlite3.Error)
+    async def unreadable(_: Request, error: sqlite3.Error) -> Response:
+        log.warning("the database cannot be read", extra={"problem": str(error)})
+        return _refused(
+            503,
+            [replies.problem(None, "the database of measurements cannot be read or written now; try again")],
+            {"Retry-After": "5"},
+        )
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> Response:

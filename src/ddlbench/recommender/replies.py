@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ddlbench.prediction.estimate import Estimate
+from ddlbench.prediction.foreign import table
 from ddlbench.prediction.prices import Price
 
 
@@ -169,12 +170,22 @@ class Choices(Reply):
     machines: list[Machine]
 
 
+class TakenColumn(Reply):
+    """A column of ours, and the table's that it was taken from."""
+
+    ours: str
+    name: str
+    unit: str | None = Field(description="of values without one; null: they are plain numbers or names")
+
+
 class Imported(Reply):
     """A table that was taken over."""
 
     name: str
     rows: int
     per: str
+    columns: list[TakenColumn]
+    unused: list[str] = Field(description="other columns of the table")
     left_out: list[Problem]
 
 
@@ -199,6 +210,29 @@ def problem(field: str | None, message: str, line: int | None = None) -> dict[st
         JSON data.
     """
     return {"field": field, "line": line, "message": message}
+
+
+def imported(name: str, found: table.Imported, most_problems: int) -> dict[str, Any]:
+    """Write an `Imported`.
+
+    Args:
+        name: that the table got.
+        found: what came of it.
+        most_problems: that are shown.
+
+    Returns:
+        JSON data.
+    """
+    return {
+        "name": name,
+        "rows": len(found.measured),
+        "per": found.per,
+        "columns": [
+            {"ours": ours, "name": column.name, "unit": column.unit} for ours, column in found.columns.items()
+        ],
+        "unused": found.unused,
+        "left_out": [problem(None, message, line) for line, message in found.mistakes[:most_problems]],
+    }
 
 
 def predicted(found: Estimate) -> dict[str, Any]:

@@ -49,10 +49,12 @@ class Column:
 
     Attributes:
         number: of the column, from 0.
+        name: that the table has for it.
         unit: of values without one; None: they are plain numbers.
     """
 
     number: int
+    name: str
     unit: str | None
 
 
@@ -95,17 +97,18 @@ def find_columns(header: list[str], path: Path, given: Mapping[str, str]) -> dic
     for ours, name in given.items():
         if name not in header:
             raise DdlbenchError(f"{path}: has no column {name!r}{nearest(name, header)}")
-        found[ours] = Column(header.index(name), _unit_of(ours, name, path) or UNIT_WITHOUT_NAME.get(ours))
+        unit = _unit_of(ours, name, path) or UNIT_WITHOUT_NAME.get(ours)
+        found[ours] = Column(header.index(name), name, unit)
     for number, name in enumerate(header):
         ours, unit = _meaning(name)
         if not ours or ours in given:
             continue
         if ours in found:
             raise DdlbenchError(
-                f"{path}: the columns {header[found[ours].number]!r} and {name!r} may both be {ours}.\n"
+                f"{path}: the columns {found[ours].name!r} and {name!r} may both be {ours}.\n"
                 f"  Say which:  --column {ours}={name!r}"
             )
-        found[ours] = Column(number, unit or UNIT_WITHOUT_NAME.get(ours))
+        found[ours] = Column(number, name, unit or UNIT_WITHOUT_NAME.get(ours))
     missing = [name for name in NEEDED if name not in found]
     if not any(name in found for name in TIMES):
         missing.append(" or ".join(TIMES))

@@ -35,6 +35,7 @@ class Imported:
         mistakes: number of the line and what is wrong there, for each row that was left out.
         counted: what those numbers count, `line` or `row`.
         columns: column of ours -> the table's that was taken for it.
+        unused: names of the table's other columns.
     """
 
     measured: list[Measured]
@@ -42,6 +43,7 @@ class Imported:
     mistakes: list[tuple[int, str]]
     counted: str
     columns: Mapping[str, Column]
+    unused: list[str]
 
 
 def import_table(
@@ -95,7 +97,9 @@ def import_table(
         for each, line in measured.items()
     ]
     per = "step" if time == "step_time" or images else "epoch"
-    return Imported(rows, per, mistakes, table.counted, columns)
+    taken = {column.number for column in columns.values()}
+    unused = [name for number, name in enumerate(table.header) if number not in taken]
+    return Imported(rows, per, mistakes, table.counted, columns, unused)
 
 
 def _with_unit_of_accuracy(columns: dict[str, Column], table: ForeignTable) -> dict[str, Column]:
@@ -110,7 +114,7 @@ def _with_unit_of_accuracy(columns: dict[str, Column], table: ForeignTable) -> d
         except (ValueError, IndexError):
             continue
     unit = "fraction" if values[True] >= 9 * values[False] else "percent"
-    return columns | {"accuracy": Column(column.number, unit)}
+    return columns | {"accuracy": Column(column.number, column.name, unit)}
 
 
 def _check_commas(cells: list[str], columns: Mapping[str, Column]) -> None:

@@ -180,7 +180,7 @@ async function upload() {
   place.replaceChildren(element("p", "Importing…"));
   try {
     const found = await sendTable(document.getElementById("file").files[0], name, document.getElementById("leave_out").checked);
-    place.replaceChildren(element("p", `${found.rows} rows are in the table ${name}, ${found.left_out.length} left out.`), rowsOf(found.left_out));
+    place.replaceChildren(element("p", `${found.rows} rows are in the table ${name}, ${found.left_out.length} left out.`), element("p", columnsOf(found)), rowsOf(found.left_out));
     await loadChoices();
     form.elements.table.value = name;
     showNames();
@@ -188,6 +188,11 @@ async function upload() {
     if (!(error instanceof Refused)) throw error;
     place.replaceChildren(element("p", "Nothing was imported:"), rowsOf(error.problems));
   }
+}
+
+function columnsOf({ columns, unused }) {
+  const taken = columns.map(({ ours, name, unit }) => `${ours} from “${name}”${unit ? ` in ${unit}` : ""}`);
+  return `Columns: ${taken.join(", ")}${unused.length ? `; not used: ${unused.join(", ")}` : ""}.`;
 }
 
 function rowsOf(problems) {
