@@ -41,7 +41,7 @@ def test_a_slow_host_takes_its_factor_and_its_neighbour_does_not(tmp_path):
     point = point_of(tmp_path, hosts=SLOW, **REPLAYED)
     assert taken_ms(point, 0) == pytest.approx(point.replay.step_ms)
     assert taken_ms(point, 1) == pytest.approx(1.5 * point.replay.step_ms)
-    assert "host 2 1.5 times as slow" in point.uneven.name
+    assert "host 2 is 1.5 times as slow" in point.uneven.name
     assert Point.from_dict(point.as_dict()) == point
 
 

@@ -140,8 +140,8 @@ def uneven_of(
         replay = devices[each["device"]].replay(*step) if "device" in each else None
         slowdown = float(each.get("slowdown", 1.0))
         odd.append(Odd(each["host"], slowdown, replay))
-        what = [replay.name] if replay else []
-        what += [f"{slowdown:g} times as slow"] if slowdown != 1 else []
+        what = [f"has {replay.name}"] if replay else []
+        what += [f"is {slowdown:g} times as slow"] if slowdown != 1 else []
         words.append(f"host {each['host']} {' and '.join(what)}")
     if jitter:
         words.append(f"{jitter.distribution} jitter {jitter.scale:g} of each step, seed {jitter.seed}")

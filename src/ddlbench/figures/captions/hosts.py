@@ -147,7 +147,7 @@ def uneven(measured: pd.DataFrame) -> list[str]:
         measured: points that were measured.
 
     Returns:
-        `Hosts are uneven: host 3 1.5 times as slow.`; empty if they are alike.
+        `Hosts are uneven: host 3 is 1.5 times as slow.`; empty if they are alike.
     """
     names = values_of(measured, "uneven") if "uneven" in measured else []
     return [f"Hosts are uneven: {' / '.join(map(str, names))}."] if names else []
