@@ -88,8 +88,10 @@ def test_a_figure_of_telemetry_is_drawn_from_what_was_measured(drawn_copy):
     drawn_copy.run(FIGURE)
     assert drawn_copy.measurements() == before
     rows = pandas.read_csv(drawn_copy.root / f"results/figures/{FIGURE}.csv")
-    assert set(rows["series"]) == {"worker 1", "worker 2"}
-    assert (rows["sent_packets_per_s"] > 0).all()
+    sent = rows.groupby("series")["sent_packets_per_s"]
+    assert set(sent.groups) == {"worker 1", "worker 2"}
+    assert (sent.min() >= 0).all()  # between two samples a busy machine may not get to any step
+    assert (sent.max() > 0).all()
     svg = f"results/figures/{FIGURE}.svg"
     assert "results/telemetry/tiny2000/" in drawn_copy.ddlbench("trace", svg).stdout
     assert drawn_copy.ddlbench("verify", svg).stdout.endswith("all match\n")
