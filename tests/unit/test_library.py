@@ -90,14 +90,18 @@ def test_tables_are_read_though_prices_cannot_be_and_the_log_says_so(serving, ca
     asyncio.run(story())
 
 
-@pytest.mark.usefixtures("learning")
-def test_a_database_that_somebody_has_removed_is_made_again(serving):
+def test_a_database_that_somebody_has_removed_is_made_again_and_learned_from(serving, learning):
+    _, mishaps = learning
+
     async def story():
         library = Library(serving)
         write_table(serving, "128,1,40")
+        mishaps.append(DdlbenchError("0 measurements are too few"))
         await settled(library)
+        assert library.problem("here") is not None
         library.database.path.unlink()
         await settled(library)
+        assert library.problem("here") is None
         total, _ = library.database.page({}, 10, 0)
         assert total == library.stored["here"].count == 1
 

@@ -49,9 +49,8 @@ def sign(results: Path, key: Path) -> int:
         raise DdlbenchError(f"{error.filename}: {error.strerror}, so nothing was signed") from None
     listing = "".join(lines)
     signature = _signature(listing.encode(), key, what=f"{results} could not be signed")
-    write_atomically(
-        results / LISTING, listing
-    )  # only now: what was signed before outlives a key that cannot sign
+    # Only now, so that what was signed before outlives a key that cannot sign.
+    write_atomically(results / LISTING, listing)
     write_atomically(results / SIGNATURE, signature)
     return len(names)
 

@@ -73,15 +73,15 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, and make its tables where there are none.
+        """Name the file; `refresh` makes it.
 
         Args:
             path: of the file; processes may share it.
         """
         self.path = path
-        self._make()
 
     def _make(self) -> None:
+        """Make the file and its tables where there are none."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with closing(self._connect("rwc")) as connection:
             connection.execute("pragma journal_mode=wal")

@@ -75,7 +75,10 @@ class Library:
         async with self._lock:
             self._refresh_prices()
             sources = find_sources(self.serving.tables, self.serving.imported)
-            if sources != self._sources or not await asyncio.to_thread(self.database.has, sources):
+            is_whole = await asyncio.to_thread(self.database.has, sources)
+            if not is_whole:  # what could not be learned may have been missing there
+                self._problems.clear()
+            if sources != self._sources or not is_whole:
                 stored = await asyncio.to_thread(self.database.refresh, sources)
                 self._sources, self.stored = sources, {each.name: each for each in stored}
                 self.epoch += 1
