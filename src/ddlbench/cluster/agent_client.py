@@ -1,4 +1,4 @@
-"""One node as the driver sees it: the connection to the node agent there, and the processes that it has started."""
+"""One node as the supervisor sees it: the connection to the node agent there, and the processes that it has started."""
 
 import subprocess
 from collections import deque
@@ -195,7 +195,7 @@ class NodesTelemetry:
             steps: how many a worker has made on average.
 
         Returns:
-            The telemetry files of all nodes, first begin and last end in s on the driver's clock, each host's counts.
+            The telemetry files of all nodes, first begin and last end in s (of the supervisor), each host's counts.
         """
         ends = ask_all(self._nodes, EndSteps(steps), Sampled)
         return Sampled(

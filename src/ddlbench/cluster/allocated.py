@@ -169,7 +169,7 @@ class AllocatedHosts:
         Args:
             watched: the hosts and their members' process ids; each host's name is a node's.
             sampling: what is sampled, how often, and where the files go.
-            clock: the driver's clock, on which all times are.
+            clock: the supervisor's clock, on which all times are.
 
         Yields:
             The telemetry of all nodes; its costs are known after the `with`.

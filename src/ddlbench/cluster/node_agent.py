@@ -2,8 +2,8 @@
 
     python -m ddlbench.cluster.node_agent GROUP.json        (a task of srun's, one a node; see `allocated`)
 
-The variable DDLBENCH_CONTROL holds the address at which the driver listens. The driver sends messages over this
-connection. When the driver is gone, all that the agent has started is killed.
+The variable DDLBENCH_CONTROL holds the address at which the supervisor listens. It sends messages over this
+connection. When the supervisor is gone, all that the agent has started is killed.
 """
 
 import os
@@ -65,7 +65,9 @@ class NodeAgent:
     """
 
     def __init__(self, job: GroupJob, stack: ExitStack) -> None:
-        self.job = replace(job, inherited=dict(os.environ))  # the variables of this node, not of the driver's
+        self.job = replace(
+            job, inherited=dict(os.environ)
+        )  # the variables of this node, not of the supervisor's
         self.name = _node_name()
         self.interface = interface_of(job.fabric, job.interfaces)
         self.members: dict[int, Process] = {}
@@ -96,13 +98,13 @@ class NodeAgent:
         return self._of_starter.enter_context(starter)
 
     def introduction(self, token: str | None) -> AgentHello:
-        """Describe this node for the driver.
+        """Describe this node for the supervisor.
 
         Args:
-            token: the secret by which the driver recognises its agents; None: none is needed.
+            token: the secret by which the supervisor recognises its agents; None: none is needed.
 
         Returns:
-            The first message to the driver: name, address, interface, cores, first port of the job, and facts.
+            The first message to the supervisor: name, address, interface, cores, first port of the job, and facts.
 
         Raises:
             DdlbenchError: no range of ports is free.
@@ -130,7 +132,7 @@ class NodeAgent:
         return bindings(cores, [each.uuid for each in gpus], workers, numa_of_cores(), at)
 
     def carry_out(self, message: ToAgent) -> AgentReply:
-        """Carry out a message of the driver's.
+        """Carry out a message of the supervisor's.
 
         Args:
             message: what to do.
@@ -167,7 +169,7 @@ class NodeAgent:
         return Done()
 
     def _watch(self, watch: Watch) -> None:
-        """Sample the members on this node, on the driver's clock."""
+        """Sample the members on this node, on the supervisor's clock."""
         logs = Path(self.job.logs) / self.name
         logs.mkdir(parents=True, exist_ok=True)
         sampling = replace(
@@ -226,27 +228,27 @@ def free_port(job: str) -> int:
     raise DdlbenchError("somebody listens in every range of ports that the processes of a job may have")
 
 
-def serve(agent: NodeAgent, driver: LineChannel[ToAgent]) -> None:
-    """Carry out the driver's messages and report members that have ended, until the connection is closed.
+def serve(agent: NodeAgent, supervisor: LineChannel[ToAgent]) -> None:
+    """Carry out the supervisor's messages and report members that have ended, until the connection is closed.
 
     Args:
         agent: what carries the messages out; if it raises a DdlbenchError or an OSError, the reply is `Failed`.
-        driver: the connection to the driver.
+        supervisor: the connection to the supervisor.
     """
     with suppress(Closed, Silent):
         while True:
             for ended in agent.ended():
-                driver.send(ended)
-            for message in driver.arrived(_POLL_S):
+                supervisor.send(ended)
+            for message in supervisor.arrived(_POLL_S):
                 try:
                     reply = agent.carry_out(message)
                 except (DdlbenchError, OSError) as error:
                     reply = Failed(str(error))
-                driver.send(reply)
+                supervisor.send(reply)
 
 
 def main(job_path: str) -> int:
-    """Run the node agent; an error's text is printed and sent to the driver.
+    """Run the node agent; an error's text is printed and sent to the supervisor.
 
     Args:
         job_path: the JSON file of the `GroupJob`.
@@ -257,20 +259,20 @@ def main(job_path: str) -> int:
     try:
         connection, token = connect(os.environ.pop(CONTROL))
     except OSError as error:
-        print(f"the driver of this run is not there, or not any more: {error}", file=sys.stderr)
+        print(f"the supervisor of this run is not there, or not any more: {error}", file=sys.stderr)
         return 1
-    driver: LineChannel[ToAgent] = LineChannel(connection, kinds=TO_AGENT)
+    supervisor: LineChannel[ToAgent] = LineChannel(connection, kinds=TO_AGENT)
     with ExitStack() as stack:
         try:
             agent = NodeAgent(read_text(GroupJob, Path(job_path).read_text()), stack)
             hello = agent.introduction(token)
         except (DdlbenchError, OSError) as error:
-            with suppress(Closed, Silent):  # the driver has gone, as another node has failed before
-                driver.send(AgentFailed(_node_name(), str(error), token))
+            with suppress(Closed, Silent):  # the supervisor has gone, as another node has failed before
+                supervisor.send(AgentFailed(_node_name(), str(error), token))
             return error.exit_code if isinstance(error, DdlbenchError) else 1
-        with suppress(Closed, Silent):  # the driver has gone
-            driver.send(hello)
-            serve(agent, driver)
+        with suppress(Closed, Silent):  # the supervisor has gone
+            supervisor.send(hello)
+            serve(agent, supervisor)
     return 0
 
 

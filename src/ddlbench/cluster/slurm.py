@@ -11,6 +11,7 @@ from time import monotonic, sleep
 
 from ddlbench.errors import DdlbenchError
 
+UNKNOWN = "unknown"  # the state of a job of which SLURM says nothing
 _ASK_S = 60.0
 _TIDYING_S, _AGAIN_S = 90.0, 1.0  # SLURM gives processes 30 s between SIGTERM and SIGKILL (KillWait)
 
@@ -118,15 +119,15 @@ def how_it_ended(job: str) -> str:
         try:
             job_fields = fields(ask("scontrol", "show", "job", "--oneliner", job))
         except DdlbenchError:
-            return "unknown"
-        state, reason = job_fields.get("JobState", "unknown"), job_fields.get("Reason", "None")
+            return UNKNOWN
+        state, reason = job_fields.get("JobState", UNKNOWN), job_fields.get("Reason", "None")
         if state != "COMPLETING" or monotonic() > until:
             return state if reason == "None" else f"{state} ({reason})"
         sleep(_AGAIN_S)
 
 
-def minutes_left(job: str) -> int | None:
-    """Ask SLURM how long a job may still run.
+def limit_minutes(job: str) -> int | None:
+    """Ask SLURM for the time limit of a job.
 
     Args:
         job: SLURM's number of the job.
@@ -135,10 +136,10 @@ def minutes_left(job: str) -> int | None:
         The time in minutes, rounded up; None without a limit, or if SLURM does not answer.
     """
     try:
-        left = minutes(ask("squeue", "-h", "-j", job, "-o", "%L"))
+        limit = minutes(ask("squeue", "-h", "-j", job, "-o", "%l"))
     except DdlbenchError:
         return None
-    return None if left is None else ceil(left)
+    return None if limit is None else ceil(limit)
 
 
 def minutes(text: str) -> float | None:

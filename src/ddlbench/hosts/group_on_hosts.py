@@ -81,16 +81,21 @@ class GroupOnHosts:
         """Of each host, as of `shares.bursts`: measured when the first group of this runtime had started."""
         return self._burst_percent[self.runtime]
 
+    @property
+    def can_time_bursts(self) -> bool:
+        """Whether the group's fork server is still there."""
+        return self._server is not None and self._server.is_alive()
+
     def time_bursts(self) -> None:
-        """Time the bursts of `burst_percent` again, where the group's fork server is still there; it has nothing to do.
+        """Time the bursts of `burst_percent` again; the group has nothing to do, and `can_time_bursts`.
 
         Raises:
             DdlbenchError: a process could not be started, or not in time.
         """
-        if self._server and self._server.is_alive():
-            hosts, deadline = self.hosts.hosts, monotonic() + self._job.timeouts.launch_s
-            starter = self._division[self.runtime].starter(self._server, hosts, deadline)
-            self._burst_percent[self.runtime] = burst_percent(starter, hosts, self.fillers, deadline)
+        assert self._server is not None
+        hosts, deadline = self.hosts.hosts, monotonic() + self._job.timeouts.launch_s
+        starter = self._division[self.runtime].starter(self._server, hosts, deadline)
+        self._burst_percent[self.runtime] = burst_percent(starter, hosts, self.fillers, deadline)
 
     def renew(self, runtime: str | None = None) -> None:
         """End the group and start another one with new connections.

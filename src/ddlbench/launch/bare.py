@@ -25,11 +25,10 @@ def workers_environment(
 ) -> dict[str, str]:
     """Choose the environment variables of workers: our package, their threads, and the network interface.
 
-    The C library keeps memory that a step has freed: given back to the kernel, it would return page by page in the next
-    step. That costs up to a third of a step, but not always (PyTorch's tuning guide recommends such allocators too).
-    The
-    C library asks for huge pages, with which the first use of a large batch takes a quarter of the time. PyTorch looks
-    for GPUs without starting CUDA, because CUDA does not survive a fork.
+    The C library keeps memory that a step has freed: given back to the kernel, it would return page by page in the
+    next step. That costs up to a third of a step, but not always (PyTorch's tuning guide recommends such allocators
+    too). The C library asks for huge pages, with which the first use of a large batch takes a quarter of the time.
+    PyTorch looks for GPUs without starting CUDA, because CUDA does not survive a fork.
 
     Args:
         inherited: the driver's variables, of which a few are kept.

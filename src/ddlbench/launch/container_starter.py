@@ -90,7 +90,7 @@ class Containers:
             self._stack = stack.pop_all()
 
     def start(self, start: Start, deadline: float) -> Orphan:
-        """Fork a member, or a filler, in its host's container, which is in the host's namespace already.
+        """Fork a member, a filler or a spinner in its host's container, which is in the host's namespace already.
 
         Args:
             start: what to start.

@@ -192,8 +192,7 @@ def _listening(host: str) -> socket.socket:
     """Listen at the address by which other machines find this one, or at all addresses if that is not its own.
 
     It is not its own behind a router that translates addresses. It is the loopback's if this machine resolves its own
-    name
-    to that, as in Debian's /etc/hosts, while others resolve it to a network card.
+    name to that, as in Debian's /etc/hosts, while others resolve it to a network card.
     """
     with suppress(socket.gaierror):
         for family, *_, (address, *_) in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM):

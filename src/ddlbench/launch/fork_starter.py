@@ -12,7 +12,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.files import tail
 from ddlbench.protocol.channel import Closed, LineChannel, Silent
 from ddlbench.protocol.codec import Malformed
-from ddlbench.protocol.fork_messages import Start, Started, StartMember
+from ddlbench.protocol.fork_messages import Start, Started, StartFiller, StartMember
 from ddlbench.system.processes import Orphan, adopt_orphans, describe_exit, die_with_parent
 
 
@@ -54,7 +54,7 @@ class ForkServer:
         self._channel = LineChannel(self._process.stdout, self._process.stdin, kinds=(Started,))
 
     def start(self, start: Start, deadline: float) -> Orphan:
-        """Fork a member, or the filler of a host.
+        """Fork a member, or the filler or a spinner of a host.
 
         Args:
             start: what to start.
@@ -117,4 +117,6 @@ def namespace_path(descriptor: int | None) -> str | None:
 
 
 def _name(start: Start) -> str:
-    return f"rank {start.rank}" if isinstance(start, StartMember) else f"what fills host {start.host}"
+    if isinstance(start, StartMember):
+        return f"rank {start.rank}"
+    return f"the {'filler' if isinstance(start, StartFiller) else 'spinner'} of host {start.host}"

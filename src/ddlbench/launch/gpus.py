@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+import psutil
 import pynvml
 
 from ddlbench.system.gpu_shares import Gpu, visible
@@ -16,7 +17,7 @@ class GpuLoad(NamedTuple):
 
     Attributes:
         percent: the share of time in which it was computing; NaN if the driver does not report it.
-        memory_bytes: the memory in use.
+        memory_bytes: the memory in use; the machine's, of a GPU that has none of its own.
     """
 
     percent: float
@@ -43,7 +44,7 @@ class Gpus:
                 index,
                 uuid,
                 _text(pynvml.nvmlDeviceGetName(handle)),
-                int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+                int(_memory(handle).total),
                 _pci_address(handle),
             )
             for index, (uuid, handle) in enumerate(self._handles.items())
@@ -52,7 +53,7 @@ class Gpus:
     def read(self) -> dict[str, GpuLoad]:
         """Read the load of each GPU, in NVML's order."""
         return {
-            uuid: GpuLoad(_percent(handle), int(pynvml.nvmlDeviceGetMemoryInfo(handle).used))
+            uuid: GpuLoad(_percent(handle), int(_memory(handle).used))
             for uuid, handle in self._handles.items()
         }
 
@@ -80,6 +81,14 @@ def _percent(handle: Any) -> float:
         return float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
     except pynvml.NVMLError:
         return math.nan
+
+
+def _memory(handle: Any) -> Any:
+    """Its memory, or the machine's, where the GPU has none of its own: `total` and `used`, in bytes."""
+    try:
+        return pynvml.nvmlDeviceGetMemoryInfo(handle)
+    except pynvml.NVMLError_NotSupported:
+        return psutil.virtual_memory()
 
 
 def _pci_address(handle: Any) -> str:

@@ -34,6 +34,7 @@ _CRASHES = (
 _STARTING = "starting"  # the phase until all members are connected and have sent Hello
 _POLL_S = 0.2
 _STOP_S = 2.0
+_KILLED_S = 60.0
 
 
 class GroupMembers:
@@ -102,7 +103,7 @@ class GroupMembers:
         """Listen to all members' connections.
 
         Yields:
-            A selector for `arrived`; a member whose connection is unregistered is no longer listened to.
+            A selector for `arrived`.
         """
         with selectors.DefaultSelector() as selector:
             for member in self.by_rank:
@@ -128,6 +129,7 @@ class GroupMembers:
             try:
                 messages = member.channel.arrived()
             except Closed:
+                selector.unregister(member.channel)  # else it would be found closed again at once, and again
                 with suppress(subprocess.TimeoutExpired):
                     member.process.wait(_STOP_S)
                 continue
@@ -200,6 +202,9 @@ class GroupMembers:
         for member in self.by_rank:
             member.process.kill()
         for member in self.by_rank:
-            member.process.wait()
+            with suppress(
+                subprocess.TimeoutExpired
+            ):  # the kernel holds what waits for a dead file system or driver
+                member.process.wait(_KILLED_S)
             if member.channel is not None:
                 member.channel.close()

@@ -5,8 +5,7 @@ def network_variables(interface: str, infiniband_port: str | None = None) -> dic
     """Choose the variables that keep frameworks on an interface; TensorFlow needs none, as its addresses are given.
 
     Without an InfiniBand port NCCL must not use RDMA: it would take any adapter that it finds, whatever the interface
-    is.
-    `=` makes NCCL take exactly this name, and not all names that begin with it.
+    is. `=` makes NCCL take exactly this name, and not all names that begin with it.
 
     Args:
         interface: its name.

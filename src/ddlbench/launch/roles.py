@@ -1,4 +1,4 @@
-"""The members of a worker group: the workers, one on each host, and the other processes of a parameter server.
+"""The members of a worker group: the workers, one or more on each host, and the processes of a parameter server.
 
 Frameworks run their parameter servers with more processes: TensorFlow's asynchronous ones with a coordinator, MXNet's
 with a scheduler. These share the servers' host, which is the last one; if a study has as many hosts as workers, that is

@@ -37,7 +37,7 @@ class Starter(Protocol):
     """Starts members; a group does not need it any more when all its members are connected."""
 
     def start(self, start: Start, deadline: float) -> Process:
-        """Start a member, or the filler of a host.
+        """Start a member, or the filler or a spinner of a host.
 
         Args:
             start: what to start.

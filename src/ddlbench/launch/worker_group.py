@@ -197,8 +197,6 @@ class WorkerGroup:
                 self._check()
                 for member in (each for each in members if each.rank not in found):
                     if (status := member.process.poll()) is not None:
-                        assert member.channel is not None
-                        selector.unregister(member.channel)
                         found[member.rank] = Fate(
                             member.name,
                             monotonic() - began,

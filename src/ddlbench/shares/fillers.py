@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -34,10 +34,13 @@ class Fillers:
         for core in sorted({core for _, core in cores}):
             idle = round(1 / shared[0].core_share) - sum(core == each for _, each in cores)
             cores += [(f"idle{number}-core{core}", core) for number in range(idle)]
-        self._processes: list[tuple[str, Process]] = [
-            (host, starter.start(StartFiller(host=host, core=core), deadline)) for host, core in cores
-        ]
-        self._signal(signal.SIGSTOP)
+        self._processes: list[tuple[str, Process]] = []
+        with ExitStack() as on_error:
+            on_error.callback(self._kill)
+            for host, core in cores:
+                self._processes.append((host, starter.start(StartFiller(host=host, core=core), deadline)))
+            self._signal(signal.SIGSTOP)
+            on_error.pop_all()
 
     def pids(self, host: str) -> list[int]:
         """List the fillers of a host.
@@ -74,13 +77,16 @@ class Fillers:
         for _, process in self._processes:
             os.kill(process.pid, number)
 
+    def _kill(self) -> None:
+        for _, process in self._processes:
+            process.kill()
+        for _, process in self._processes:
+            process.wait()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for _, process in self._processes:
-            process.kill()
-        for _, process in self._processes:
-            process.wait()
+        self._kill()

@@ -7,6 +7,7 @@ Only the last attempt in the file may store records. SLURM can give up a job who
 only a node's slurmd has died) and start the job again on other nodes.
 """
 
+import fcntl
 import json
 import os
 import secrets
@@ -17,12 +18,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ddlbench.cluster.slurm import how_it_ended, minutes_left
+from ddlbench.cluster.slurm import UNKNOWN, how_it_ended, limit_minutes
 from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.files import read_json, write_atomically
 from ddlbench.measurements.store import Store
 
 FILE = "attempts.json"
+_LOCK = "attempts.lock"
 FAILURE = "failure.txt"  # why a session ended, also if its output is not shown
 _OUT_OF_TIME = "TIMEOUT"  # the state of a job that reached its time limit
 _TAKEN_AWAY = (
@@ -67,9 +69,9 @@ def attempt(
     job = os.environ.get("SLURM_JOB_ID")
     if attempts and (how := _cut_short(attempts[-1], job)):
         attempts[-1]["how"] = how
-        _write(folder, attempts)  # SLURM keeps the states of ended jobs for some time only
+        _amend(folder, attempts[-1])  # SLURM keeps the states of ended jobs for some time only
         say(f"the last attempt was cut short: {how}; what it had measured is kept")
-    minutes = minutes_left(job) if job else None
+    minutes = limit_minutes(job) if job else None
     if attempts and minutes:
         _refuse_what_was_too_short(minutes, attempts, has_measured, study=folder.parent.name)
     this: Attempt = {
@@ -80,18 +82,21 @@ def attempt(
         "ended": None,
         "how": None,
     }
-    _write(folder, [*attempts, this])
+    with _locked(folder):
+        _write(folder, [*attempts_in(folder), this])
     try:
         yield this["id"]
     except DdlbenchError as error:
         this["how"] = str(error)
         raise
+    except Exception as error:
+        this["how"] = f"a fault in ddlbench: {type(error).__name__}: {error}"
+        raise
     else:
         this["how"] = "done"
     finally:
         this["ended"] = this["how"] and _now()
-        if not _since(folder, this["id"]):
-            _write(folder, [*attempts, this])
+        _amend(folder, this)
 
 
 def keep(record: Mapping[str, Any], store: Store, folder: Path, attempt_id: str) -> Path:
@@ -205,7 +210,7 @@ def _cut_short(last: Attempt, now: str | None) -> str | None:
     seen, job = last["how"], last["slurm_job"]
     if job is None:
         return None if seen else "it was killed"
-    if seen and (seen == "done" or "SLURM" in seen):
+    if seen and (seen == "done" or _says_slurms_reason(seen, job)):
         return None
     if job == now:
         why = f"SLURM has started its job {job} again (it was pre-empted, or lost a node)"
@@ -215,6 +220,29 @@ def _cut_short(last: Attempt, now: str | None) -> str | None:
             return None
         why = f"SLURM says of its job {job}: {ended}"
     return f"{seen}; {why}" if seen else why
+
+
+def _says_slurms_reason(seen: str, job: str) -> bool:
+    """Whether what an attempt saw has SLURM's words already; a lost node is reported also when SLURM has none."""
+    return "SLURM" in seen.replace(f"SLURM says of job {job}: {UNKNOWN}", "")
+
+
+def _amend(folder: Path, changed: Attempt) -> None:
+    """Write down what is new about the last attempt, unless another one has begun since."""
+    with _locked(folder):
+        attempts = attempts_in(folder)
+        if attempts and attempts[-1]["id"] == changed["id"]:
+            _write(folder, [*attempts[:-1], changed])
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let nobody else change the file meanwhile, also on another node; where locks are not known, nobody is held up."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("w") as held:
+        with suppress(OSError):
+            fcntl.lockf(held, fcntl.LOCK_EX)  # the kernel releases it however we end
+        yield
 
 
 def _moment(text: str) -> datetime:

@@ -52,7 +52,9 @@ class CoreUse:
 
 
 def check_shares(job: SessionJob, group: GroupOnHosts, progress: Progress) -> None:
-    """Say so if hosts do not get their shares; if others may be waited for, only where they do not without them either.
+    """Say so if hosts do not get their shares.
+
+    Where others may be waited for, the shares are measured again when these leave the cores alone.
 
     Args:
         job: of the session.
@@ -64,7 +66,7 @@ def check_shares(job: SessionJob, group: GroupOnHosts, progress: Progress) -> No
     """
     hosts, most_percent = group.hosts.hosts, job.tolerances.share_percent
     wait_s = patience_s(job.other_measurements)
-    if wait_s and warning(hosts, group.burst_percent, most_percent):
+    if wait_s and group.can_time_bursts and warning(hosts, group.burst_percent, most_percent):
         wait_for_others(wait_s, job.tolerances.others_percent)
         group.time_bursts()
     if said := warning(hosts, group.burst_percent, most_percent):

@@ -1,12 +1,51 @@
 """Which processes of each host are sampled while a session measures, and how."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.plan import Point
 from ddlbench.protocol.agent_messages import Sampling
 from ddlbench.sweep.session_job import SessionJob
-from ddlbench.telemetry.telemetry import Watched
+from ddlbench.system.clock import Clock
+from ddlbench.telemetry.telemetry import RunTelemetry, Watched
+
+
+class HostSampling:
+    """Samples the hosts of a session's worker group, one group after another.
+
+    Args:
+        job: the session's.
+        group: on its hosts.
+        clock: of the session.
+        stack: ends the sampling.
+
+    Attributes:
+        telemetry: of the present group; None: it is not sampled.
+    """
+
+    def __init__(self, job: SessionJob, group: GroupOnHosts, clock: Clock, stack: ExitStack) -> None:
+        self._job, self._group, self._clock = job, group, clock
+        self._of_group = stack.enter_context(ExitStack())
+        self.telemetry: RunTelemetry | None = None
+
+    def end(self) -> None:
+        """Sample no more, until the next `begin`."""
+        self._of_group.close()
+        self.telemetry = None
+
+    def begin(self, dilation: float) -> None:
+        """Sample the group that runs now, if the configuration wants telemetry.
+
+        Args:
+            dilation: of time.
+        """
+        self.end()
+        if self._job.telemetry.enabled:
+            sampled = self._group.hosts.sampled(
+                watched_hosts(self._group), sampling_of(self._job, dilation), self._clock
+            )
+            self.telemetry = self._of_group.enter_context(sampled)
 
 
 def watched_hosts(group: GroupOnHosts) -> list[Watched]:

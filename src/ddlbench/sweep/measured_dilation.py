@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import floor, log10
+from math import ceil, floor, log10
 
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.network.limits import TBF_MOST_MBIT, forwarded_mbit
@@ -140,20 +140,20 @@ def _verifiable(star: Star, points: Sequence[Point], dilation: float, tolerances
     return dilation
 
 
-def dilated(job: SessionJob, group: GroupOnHosts) -> SessionJob:
+def dilated(job: SessionJob, group: GroupOnHosts, points: Sequence[Point]) -> SessionJob:
     """Choose the time dilation of a session, if that was left to measurement, and let the group's hosts have it.
 
     Args:
         job: the session's.
         group: on its hosts, connected, on open links.
+        points: that the group can measure.
 
     Returns:
         The job, with the dilation.
     """
     placement = job.group.placement
-    if not placement.is_least:
+    if not placement.is_least or not points:
         return job
-    points = [Point.from_dict(each.point) for each in job.points]
     factor = measured_dilation(group, points, job.most_own_work_percent)
     assert group.hosts.star is not None
     factor = _verifiable(group.hosts.star, points, factor, job.tolerances)
@@ -188,5 +188,5 @@ def rounded_up(value: float) -> float:
     Returns:
         The smallest number with two significant digits that is not less.
     """
-    unit = 10.0 ** (floor(log10(value)) - 1)
-    return float(round(unit * -(-value // unit), 1))
+    digits = 1 - floor(log10(value))
+    return ceil(round(value * 10.0**digits, 6)) / 10.0**digits  # 4.4 is a little more than 44 tenths

@@ -69,15 +69,16 @@ def own_work_percent(
     job: SessionJob,
     pending: PendingPoint,
     step_times_ms: Sequence[Sequence[float]],
-    of_workers: Sequence[Mapping[str, float]] | None,
+    of_members: Sequence[Mapping[str, float]] | None,
 ) -> float | None:
-    """Compute which share of the cores workers used while they replayed steps by waiting.
+    """Compute which share of the cores the members of a group used while its workers replayed steps by waiting.
 
     Args:
         job: for the cores that the workers share, and for the largest share that is allowed.
         pending: the point.
         step_times_ms: of each worker, in wall time.
-        of_workers: for each worker's process `ran_ms`, its CPU time during the steps; None: that is not known.
+        of_members: for the process of each member, a server's too, `ran_ms`, its CPU time during the steps; None: that
+            is not known.
 
     Returns:
         Percent of the cores' time; None where compute is not replayed by waiting, or nothing is known.
@@ -85,11 +86,11 @@ def own_work_percent(
     Raises:
         TooMuchWork: it is more than is allowed.
     """
-    if of_workers is None or not pending.point.waits:
+    if of_members is None or not pending.point.waits:
         return None
     cores = len(job.group.placement.hosts[0].cores)
     wall_ms = max(fsum(times) for times in step_times_ms)
-    percent = 100 * fsum(each["ran_ms"] for each in of_workers) / (cores * wall_ms)
+    percent = 100 * fsum(each["ran_ms"] for each in of_members) / (cores * wall_ms)
     if percent > (most := job.most_own_work_percent):
         raise TooMuchWork(
             pending.words,

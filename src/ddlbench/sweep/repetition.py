@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from ddlbench.devices.device import Replay
 from ddlbench.devices.uneven import Uneven
+from ddlbench.errors import DdlbenchError
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.plan import Point
@@ -87,7 +88,12 @@ def model_shapes(points: Iterable[Point]) -> list[ModelShape]:
 
 
 def trained(
-    parts: Sequence[Sequence[Trained]], ends: Sequence[Concluded], *, dilation: float, startup_s: float | None
+    parts: Sequence[Sequence[Trained]],
+    ends: Sequence[Concluded],
+    *,
+    dilation: float,
+    startup_s: float | None,
+    synchronous: bool,
 ) -> dict[str, object]:
     """Make the part of a record that says what a training took and led to.
 
@@ -96,13 +102,19 @@ def trained(
         ends: the members' last replies; at most one has a test.
         dilation: by which times on the hosts are divided.
         startup_s: from the start of the group's first process until its last member was there; None: not known.
+        synchronous: whether all ranks must have ended with the same parameters.
 
     Returns:
         The step times in ms (dilated) of each worker, the hashes of the parameters, and the metrics: means over the
         ranks that report them (times in ms, as without dilation; the loss of the last part), the test's loss and
         accuracy in %, and `startup_s`; None for what no rank reports.
+
+    Raises:
+        DdlbenchError: the ranks of a synchronous training have ended with different parameters.
     """
     hashes = [end.parameters_sha256 for end in ends if end.parameters_sha256]
+    if synchronous and len(set(hashes)) > 1:
+        raise DdlbenchError(f"the ranks' parameters differ after synchronous training: {hashes}")
     test = next((end.test for end in ends if end.test), None)
     return {
         "status": "measured",

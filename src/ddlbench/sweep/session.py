@@ -1,6 +1,6 @@
 """One run, inside its sandbox: hosts, links and a worker group, and every repetition that its points still need.
 
-python -m ddlbench.sweep.session JOB.json        (the first process of a sandbox, or of a SLURM job; see `sweep`)
+python -m ddlbench.sweep.session JOB.json        (the first process of a sandbox; for nodes of SLURM's, in no sandbox)
 """
 
 import json
@@ -27,19 +27,19 @@ from ddlbench.protocol.messages import Prepared
 from ddlbench.sweep.attempts import keep, tell_failure
 from ddlbench.sweep.conditions import conditions
 from ddlbench.sweep.core_use import NOT_KNOWN, CoreUse, check_shares, shares_of
-from ddlbench.sweep.host_sampling import sampling_of, watched_hosts
+from ddlbench.sweep.held_models import HeldModels
+from ddlbench.sweep.host_sampling import HostSampling
 from ddlbench.sweep.link_monitor import Drifted, Links
 from ddlbench.sweep.measured_dilation import dilated, slowest_replay_ms
 from ddlbench.sweep.own_work import dilated_enough, own_work_percent
 from ddlbench.sweep.progress import Progress
-from ddlbench.sweep.repetition import lacked_memory, model_shapes, not_fitting, trained, training_point
+from ddlbench.sweep.repetition import lacked_memory, not_fitting, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
 from ddlbench.sweep.stagger import Stagger
 from ddlbench.sweep.steps import is_cold_for, planned_steps, steps_of_training, train, warm_up
 from ddlbench.sweep.undisturbed import despite_a_crash, patience_s, undisturbed
 from ddlbench.system.clock import Clock
-from ddlbench.telemetry.telemetry import RunTelemetry
 
 
 class Session:
@@ -49,31 +49,25 @@ class Session:
         self.job = job
         self.group = group
         self.clock = clock
+        self.runtime = group.runtime  # what the group runs in now
         self.is_connected = False
         self.is_cold = True  # nothing was trained yet by this group
         self.launched = datetime.now(UTC).isoformat()  # the name of this launch in records
-        self._of_telemetry = stack.enter_context(ExitStack())
+        self.sampling = HostSampling(job, group, clock, stack)
         self._sample(job.group.placement.dilation)
         self.store = Store(job.store)
+        patience, recheck_s = patience_s(job.other_measurements), job.measure.recheck_s
         self.links: Links | None = None
         if star := group.hosts.star:
-            self.links = Links(
-                star,
-                job.tolerances,
-                recheck_s=job.measure.recheck_s,
-                clock=clock,
-                patience_s=patience_s(job.other_measurements),
-            )
-        self.kept: list[tuple[float, Path]] = []  # when, in seconds of the session
-        self.models = model_shapes(Point.from_dict(each.point) for each in job.points)
-
-    @property
-    def runtime(self) -> str:
-        """What the group runs in now."""
-        return self.group.runtime
+            self.links = Links(star, job.tolerances, recheck_s=recheck_s, clock=clock, patience_s=patience)
+        self.trained_s = 0.0  # when the last repetition ended, in seconds of the session
+        self.kept: list[tuple[float, Path]] = []  # when each repetition ended
+        self.models = HeldModels([Point.from_dict(each.point) for each in job.points])
 
     def connect(self, runtime: str | None = None, *, restart: bool = False) -> None:
         """Make the workers connect to each other and build their models, while the links are open.
+
+        Models that their hosts lack memory for are given up, the largest first.
 
         Args:
             runtime: the group to connect is in this one; None: in the present one.
@@ -85,17 +79,27 @@ class Session:
         if self.links:
             self.links.open()
         if self.is_connected and (restart or not all(each.reconnects for each in self.group.group.ready)):
-            self._of_telemetry.close()
-            self.group.renew(runtime)
-            self.launched = datetime.now(UTC).isoformat()
-            self.is_cold = True
-            self._sample(self.dilation)
-        self.group.group.connect(self.models, self.dilation)
+            self._renew(runtime)
         self.is_connected = True
+        while self.models.shapes:
+            try:
+                self.group.group.connect(self.models.shapes, self.dilation)
+                return
+            except LackedMemory as error:
+                self.models.give_up_largest(error)
+                self._renew(runtime)
+
+    def _renew(self, runtime: str) -> None:
+        self.sampling.end()
+        self.group.renew(runtime)
+        self.runtime = runtime
+        self.launched = datetime.now(UTC).isoformat()
+        self.is_cold = True
+        self._sample(self.dilation)
 
     def choose_dilation(self) -> None:
         """Choose the time dilation, where that was left to measurement."""
-        self.job = dilated(self.job, self.group)
+        self.job = dilated(self.job, self.group, self.models.points)
         if self.dilation != (chosen := self.job.group.placement.dilation):
             print(f"time dilation {chosen:g}, by what moving bytes costs here", file=sys.stderr, flush=True)
             self._sample(chosen)
@@ -123,25 +127,15 @@ class Session:
 
     def _sample(self, dilation: float) -> None:
         """Sample the hosts of the current group, where time is dilated so much."""
-        self._of_telemetry.close()
         self.dilation = dilation
-        self.telemetry = self._watch()
-
-    def _watch(self) -> RunTelemetry | None:
-        """Start sampling the hosts of the current group; None if telemetry is off."""
-        if not self.job.telemetry.enabled:
-            return None
-        sampled = self.group.hosts.sampled(
-            watched_hosts(self.group), sampling_of(self.job, self.dilation), self.clock
-        )
-        return self._of_telemetry.enter_context(sampled)
+        self.sampling.begin(dilation)
 
     def measure(self, pending: PendingPoint) -> Record:
         once = partial(despite_a_crash, partial(self._record, pending), self.relaunch)
         enough = partial(dilated_enough, once, pending, self.job.group.placement)
         record = undisturbed(enough, self.job.other_measurements, self.job.tolerances)
         path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
-        self.kept.append((self.clock.now_s(), path))
+        self.kept.append((self.trained_s, path))
         return record
 
     def _record(self, pending: PendingPoint) -> Record:
@@ -166,6 +160,9 @@ class Session:
             record |= not_fitting(str(error))
             self.connect(restart=True)
         record["ended"] = datetime.now(UTC).isoformat()
+        self.trained_s = (
+            self.clock.now_s()
+        )  # before the link is checked, which then holds for this repetition too
         self._confirm(record)
         return record
 
@@ -173,6 +170,8 @@ class Session:
         self, pending: PendingPoint, link: dict[str, object] | None, is_new: bool
     ) -> dict[str, object]:
         """Train, if the point fits into the hosts' memory; return this part of the record."""
+        if why_not := self.models.why_not(pending.point):
+            return not_fitting(why_not)
         prepared = self._prepared(pending)
         if not all(reply.fits for reply in prepared):
             return not_fitting(lacked_memory(self.job.group, self.group, prepared))
@@ -185,8 +184,7 @@ class Session:
 
     def _prepared(self, pending: PendingPoint) -> list[Prepared]:
         """Send the point to the workers; each tries one step alone."""
-        began = monotonic()
-        seed = pending.point.seed + pending.repetition
+        began, seed = monotonic(), pending.point.seed + pending.repetition
         point = training_point(pending.point, pending.dilation, repetition=pending.repetition)
         prepared = self.group.group.prepare(point, seed)
         if all(reply.fits for reply in prepared):
@@ -202,24 +200,25 @@ class Session:
             pending.steps, pilot_steps = planned_steps(group, measure, pending.point, pending.dilation)
             warmup_steps += pilot_steps
         steps = whole or pending.steps or 1
-        if self.telemetry:
-            self.telemetry.begin(point_id(pending.point), pending.repetition)
-        workers_are_here = self.runtime == "bare" and self.job.group.fabric not in BETWEEN_MACHINES
-        use = CoreUse(self.group) if workers_are_here else None
+        telemetry = self.sampling.telemetry
+        if telemetry:
+            telemetry.begin(point_id(pending.point), pending.repetition)
+        is_here = self.runtime == "bare" and self.job.group.fabric not in BETWEEN_MACHINES
+        use = CoreUse(self.group) if is_here else None
         stagger = Stagger.of(pending.point, pending.dilation)
         made = train(group, steps, budget_s=None if whole else measure.step_budget_s, stagger=stagger)
         used = use.since_start() if use else NOT_KNOWN
-        sampled = self.telemetry.end(made.steps_of_a_worker) if self.telemetry else None
+        sampled = telemetry.end(made.steps_of_a_worker) if telemetry else None
         self.clock.steps_s += monotonic() - began
         ends = group.conclude(evaluate=pending.point.epochs > 0)
-        found = trained(made.counted, ends, dilation=pending.dilation, startup_s=self.group.startup_s)
-        if self.job.synchronous and found["parameters_identical"] is False:
-            raise DdlbenchError(
-                f"{pending.words}: the ranks' parameters differ after synchronous training: "
-                f"{found['parameters_sha256']}"
-            )
         return {
-            **found,
+            **trained(
+                made.counted,
+                ends,
+                dilation=pending.dilation,
+                startup_s=self.group.startup_s,
+                synchronous=self.job.synchronous,
+            ),
             "own_work_percent": own_work_percent(self.job, pending, made.times_ms, used["scheduling"]),
             "warmup_steps": warmup_steps + made.uncounted_steps,
             "planned_steps": steps,
@@ -273,7 +272,8 @@ def run(job: SessionJob) -> None:
         pending = [PendingPoint.of(each, session.job.dilation_of(each.fingerprint)) for each in job.points]
         clock.launch_s = monotonic() - clock.started
         left_s = measure_in_rounds(session, pending, job.measure, progress, job.carried_s)
-    spent = {**clock.as_dict(), "left_s": left_s, "telemetry": session.telemetry and session.telemetry.costs}
+        telemetry = session.sampling.telemetry
+    spent = {**clock.as_dict(), "left_s": left_s, "telemetry": telemetry and telemetry.costs}
     write_atomically(Path(job.group.logs) / SPENT, json.dumps(spent) + "\n")
 
 
