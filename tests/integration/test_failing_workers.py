@@ -16,11 +16,16 @@ POINTS, REPETITIONS = 2, 2  # of the tiny study
 
 def in_training(pipeline: Pipeline, imports: str, code: str) -> None:
     """Have each PyTorch worker of a pipeline do something more when it begins to train from fresh parameters."""
-    worker = pipeline.root / "src/ddlbench/workers/torch/training.py"
-    before, begins = worker.read_text(), "if command.from_fresh:\n"
-    assert before.count(begins) == before.count("import numpy as np\n") == 1
-    changed = before.replace("import numpy as np\n", f"{imports}import numpy as np\n")
-    worker.write_text(changed.replace(begins, begins + code))
+    insert(pipeline, "training.py", before="import numpy as np\n", code=imports)
+    insert(pipeline, "training.py", after="if command.from_fresh:\n", code=code)
+
+
+def insert(pipeline: Pipeline, module: str, code: str, *, before: str = "", after: str = "") -> None:
+    """Insert code into a module of a pipeline's PyTorch workers."""
+    path = pipeline.root / "src/ddlbench/workers/torch" / module
+    text = path.read_text()
+    assert text.count(before or after) == 1
+    path.write_text(text.replace(before or after, after + code + before))
 
 
 def test_a_sweep_goes_on_with_new_workers_when_one_crashes(prepared):
@@ -49,3 +54,26 @@ def test_a_worker_that_runs_out_of_memory_in_training_is_a_gap_and_new_workers_m
         34: "measured",
     }
     assert re.match(r"rank [01] on host h[12] ran out of memory while training: .*memory", told[33]["reason"])
+
+
+def test_a_model_that_hosts_cannot_hold_is_a_gap_and_the_others_are_measured(prepared):
+    study = copy.deepcopy(TINY_STUDY)
+    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "model": ["mlp", "conv1"]}
+    prepared.configure(study=study)
+    build = "        for each in command.models:\n"
+    insert(
+        prepared,
+        "ring_allreduce.py",
+        after=build,
+        code="            assert each.model != 'conv1' or torch.empty(2**43)\n",
+    )
+    prepared.run(prepared.manifest("bandwidth"))
+    told = {record["point"]["model"]: record for record in prepared.records()}
+    assert {model: record["status"] for model, record in told.items()} == {
+        "mlp": "measured",
+        "conv1": "does_not_fit",
+    }
+    assert re.match(
+        r"its model does not fit into memory: rank [01] on host h[12] ran out of memory while connecting: .*memory",
+        told["conv1"]["reason"],
+    )

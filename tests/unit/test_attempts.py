@@ -8,10 +8,12 @@ import pytest
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.store import Store
+from ddlbench.sweep import attempts
 from ddlbench.sweep.attempts import FILE, Superseded, attempt, attempts_in, check_current, keep
 from tests.support.measurement_samples import POINT, a_fingerprint, a_record
 
 TIMED_OUT = "node n2 has gone; SLURM says of job 7: TIMEOUT (TimeLimit)"
+UNKNOWN = "node n2 has gone; SLURM says of job 7: unknown"
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +60,26 @@ def test_an_attempt_that_failed_says_why(tmp_path):
     assert attempts_in(tmp_path)[0]["how"] == "node n2 has gone"
 
 
+def test_an_attempt_that_a_fault_of_ours_ended_was_not_killed(tmp_path):
+    with pytest.raises(KeyError), begin(tmp_path):
+        raise KeyError("links")
+    assert attempts_in(tmp_path)[0]["how"] == "a fault in ddlbench: KeyError: 'links'"
+
+
+def test_an_attempt_that_ends_while_another_one_begins_does_not_remove_it(tmp_path, monkeypatch):
+    """The new one has looked at the attempts before the old one ends, and is written down after that."""
+    ends = ExitStack()
+
+    def cut_short(last, now):
+        ends.close()
+
+    ends.enter_context(begin(tmp_path))
+    monkeypatch.setattr(attempts, "_cut_short", cut_short)
+    with begin(tmp_path) as current:
+        check_current(tmp_path, current)
+    assert [each["how"] for each in attempts_in(tmp_path)] == ["done", "done"]
+
+
 @pytest.mark.parametrize(
     ("job", "why"),
     [(None, "it was killed"), ("7", "SLURM has started its job 7 again (it was pre-empted, or lost a node)")],
@@ -82,6 +104,8 @@ def test_an_attempt_that_nobody_ended_is_told_by_the_next(tmp_path, monkeypatch,
         ("rank 1 died", "FAILED", "rank 1 died"),
         ("done", "TIMEOUT", "done"),
         (TIMED_OUT, "TIMEOUT", TIMED_OUT),
+        (UNKNOWN, "TIMEOUT", f"{UNKNOWN}; SLURM says of its job 7: TIMEOUT (TimeLimit)"),
+        (UNKNOWN, "FAILED", UNKNOWN),
     ],
 )
 def test_what_slurm_did_to_an_attempt_is_told_whatever_the_attempt_saw_of_it(

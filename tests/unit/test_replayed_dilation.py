@@ -7,7 +7,7 @@ import pytest
 from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.devices.devices_file import devices_from
 from ddlbench.plan import Point, load
-from ddlbench.sweep.measured_dilation import least_dilation, least_step_ms
+from ddlbench.sweep.measured_dilation import least_dilation, least_step_ms, rounded_up
 from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 DEVICES = devices_from(read_yaml(REPOSITORY / "config/devices.yaml", REPOSITORY))
@@ -50,3 +50,11 @@ def test_what_no_profile_knows_asks_for_no_dilation_of_its_own(point):
     alone = replace(point.replay, forward_ms=300.0, backward_ms=(), optimizer_ms=0.0)
     assert least_dilation([replace(point, replay=nothing), replace(point, replay=alone)]) == 4
     assert least_dilation([replace(point, replay=nothing)]) == 10
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"),
+    [(1.0, 1.0), (4.4, 4.4), (4.41, 4.5), (9.95, 10.0), (10.1, 11.0), (230.0, 230.0), (231.0, 240.0)],
+)
+def test_what_has_two_digits_is_not_rounded_up(value, rounded):
+    assert rounded_up(value) == rounded
