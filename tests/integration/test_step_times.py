@@ -59,9 +59,13 @@ def steps(request, tmp_path, digits):
 @pytest.mark.parametrize(("framework", "strategy", "replayed"), needing_environments(CASES))
 def test_no_step_is_shorter_than_its_bytes_take_on_the_link(steps, framework, strategy, replayed):
     workers = WORKERS.get(strategy, 1)
-    times_ms = steps(framework, strategy, replayed, workers=workers, times=STEPS)["step_times_ms"]
+    found = steps(framework, strategy, replayed, workers=workers, times=STEPS)
+    times_ms = found["step_times_ms"]
     least_ms = least_transfers(framework, strategy) * parameter_bytes(MODEL, SHAPE) * 8e-3 / BANDWIDTH_MBIT
     assert len(times_ms) == STEPS * workers
+    assert found["told_by_heartbeats"] >= [
+        len(times_ms)
+    ]  # TensorFlow's coordinator may have had more steps made
     # A burst may pass at once. Of workers, one that a busy machine has put aside may find there what the others have
     # sent meanwhile; the first of them waits for all of it.
     of_steps = batched(times_ms, workers)

@@ -95,6 +95,25 @@ def test_a_worker_that_fails_is_named_with_what_happened_and_nothing_is_left(gro
     assert are_gone(two.pids())
 
 
+MAKES_ONE_STEP = """
+from ddlbench.workers.common.progress import counted
+control.command()
+for number in counted(2):
+    time.sleep(600 * number)
+"""
+
+
+@pytest.mark.long
+def test_a_worker_that_makes_no_step_any_more_is_named_long_before_all_steps_could_have_been_made(group):
+    two = group(ANSWER, READY + MAKES_ONE_STEP, prepare_s=1.0, step_s=1.0)
+    with (
+        pytest.raises(WorkerFailed, match=r"^rank 1 on host h2 has made no step for \d+ s while training: "),
+        two,
+    ):
+        two.train(100_000)
+    assert are_gone(two.pids())
+
+
 def test_who_was_killed_is_named_and_not_who_has_ended_because_of_that(group, tmp_path):
     lock = tmp_path / "lock"
     locked = f"import fcntl\nlock = open({str(lock)!r}, 'w')\nfcntl.flock(lock, fcntl.LOCK_EX)\n"

@@ -12,6 +12,7 @@ from ddlbench.launch.starter import Process
 from ddlbench.network.hosts import Host
 from ddlbench.protocol.channel import LineChannel
 from ddlbench.protocol.fork_messages import StartMember
+from ddlbench.protocol.messages import Alive
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class WorkerCrashed(WorkerFailed):
 
 
 class GroupMember:
-    """One member: its process, its connection, and when its last message came.
+    """One member: its process, its connection, when its last message came, and when it made its last step.
 
     Args:
         rank: in the group.
@@ -83,7 +84,8 @@ class GroupMember:
         self.launch = launch
         self.process = process
         self.channel: LineChannel[object] | None = None
-        self.heard = monotonic()
+        self.heard = self.advanced = monotonic()
+        self.made_steps: int | None = None
         self._of_others = self._logged_before = logged_before
 
     @property
@@ -96,8 +98,19 @@ class GroupMember:
         return tail(self.launch.log, self._of_others)
 
     def begin(self) -> None:
-        """Begin a command; `logged` then starts here."""
+        """Begin a command; `logged` then starts here, and so does the time without a step."""
+        self.advanced = monotonic()
         self._logged_before = size_of(self.launch.log)
+
+    def hear(self, message: object = None) -> None:
+        """Note that something came from the member, and whether it says that more steps were made.
+
+        Args:
+            message: what came; None: a part of a message.
+        """
+        self.heard = monotonic()
+        if isinstance(message, Alive) and message.made_steps != self.made_steps:
+            self.made_steps, self.advanced = message.made_steps, self.heard
 
     def logged(self) -> str:
         """Read what the member has logged since its last command, or since it was started."""

@@ -4,6 +4,7 @@ import selectors
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import inf
 from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 from time import monotonic
 
@@ -32,6 +33,7 @@ _CRASHES = (
     SIGFPE,
 )  # signals by which the kernel ends a process for what it did itself
 _STARTING = "starting"  # the phase until all members are connected and have sent Hello
+_ALLOWED = "more than `timeouts` of the configuration allow"
 _POLL_S = 0.2
 _STOP_S = 2.0
 _KILLED_S = 60.0
@@ -74,7 +76,7 @@ class GroupMembers:
                 channel, hello = accepted
                 self.by_rank[hello.rank].channel = channel
         for member in self.by_rank:
-            member.heard = monotonic()
+            member.hear()
 
     def send(self, member: GroupMember, message: object) -> None:
         """Send one member a message, which begins a command.
@@ -135,17 +137,21 @@ class GroupMembers:
                 continue
             except Malformed as error:
                 raise WorkerFailed(f"{member.name} sent what cannot be read: {error}") from error
-            member.heard = monotonic()
+            member.hear()
             for message in messages:
+                member.hear(message)
                 yield member, message
 
-    def look_after(self, phase: str, deadline: float, awaited: Sequence[GroupMember]) -> None:
-        """Raise if something that the group needs is dead, silent or late.
+    def look_after(
+        self, phase: str, deadline: float, awaited: Sequence[GroupMember], still_s: float = inf
+    ) -> None:
+        """Raise if something that the group needs is dead, silent, late, or makes no step.
 
         Args:
             phase: what the members do, for errors (`training`).
             deadline: of the phase, by the monotonic clock.
             awaited: the members that have not done it yet.
+            still_s: for how long they may make no step, if they count steps.
 
         Raises:
             LackedMemory: a member died of a lack of memory.
@@ -160,11 +166,15 @@ class GroupMembers:
                 raise WorkerFailed(
                     f"{member.name} has been silent for {silent_s:.0f} s while {phase}{member.log_tail()}"
                 )
+        for member in awaited:
+            if member.made_steps is not None and (unmoved_s := monotonic() - member.advanced) > still_s:
+                raise WorkerFailed(
+                    f"{member.name} has made no step for {unmoved_s:.0f} s while {phase}: {_ALLOWED}{member.log_tail()}"
+                )
         if awaited and monotonic() > deadline:
             others = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
             raise WorkerFailed(
-                f"{awaited[0].name}{others} took too long while {phase}: more than `timeouts` of the configuration "
-                f"allow{awaited[0].log_tail()}"
+                f"{awaited[0].name}{others} took too long while {phase}: {_ALLOWED}{awaited[0].log_tail()}"
             )
 
     def _raise_if_dead(self, member: GroupMember, phase: str) -> None:

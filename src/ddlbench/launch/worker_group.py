@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from math import inf
 from time import monotonic
 from types import TracebackType
 from typing import Self, TypeVar
@@ -114,10 +115,9 @@ class WorkerGroup:
         Raises:
             WorkerFailed: a member died, was silent or too slow.
         """
-        limit_s = (
-            self.timeouts.prepare_s + steps * self.timeouts.step_s + len(self._members.by_rank) * delay_s
-        )
-        return self.command(Train(steps, from_fresh, delay_s), Trained, "training", limit_s)
+        before_s = self.timeouts.prepare_s + len(self._members.by_rank) * delay_s
+        limit_s, still_s = (before_s + each * self.timeouts.step_s for each in (steps, 1))
+        return self.command(Train(steps, from_fresh, delay_s), Trained, "training", limit_s, still_s)
 
     def conclude(self, *, evaluate: bool, save_to: str | None = None) -> list[Concluded]:
         """Hash the parameters on every rank; one tests and saves them, if asked.
@@ -138,7 +138,9 @@ class WorkerGroup:
         """List the members' process ids, by rank."""
         return [member.process.pid for member in self._members.by_rank]
 
-    def command(self, command: Command, reply: type[R], phase: str, limit_s: float) -> list[R]:
+    def command(
+        self, command: Command, reply: type[R], phase: str, limit_s: float, still_s: float = inf
+    ) -> list[R]:
         """Send a command to every rank and wait for the replies.
 
         Args:
@@ -146,6 +148,7 @@ class WorkerGroup:
             reply: the class of the replies.
             phase: its name in errors (`training`).
             limit_s: how long it may take, in seconds.
+            still_s: for how long members that count steps may make none.
 
         Returns:
             The replies, by rank.
@@ -155,7 +158,7 @@ class WorkerGroup:
         """
         for member in self._members.by_rank:
             self._members.send(member, command)
-        return self._collect(reply, phase, limit_s)
+        return self._collect(reply, phase, limit_s, still_s)
 
     def send(self, command: Command) -> None:
         """Send a command to every rank that is alive, without waiting for a reply.
@@ -206,7 +209,7 @@ class WorkerGroup:
         nothing = [Fate(member.name, monotonic() - began) for member in members]
         return [found.get(rank, nothing[rank]) for rank in range(len(members))]
 
-    def _collect(self, reply: type[R], phase: str, limit_s: float) -> list[R]:
+    def _collect(self, reply: type[R], phase: str, limit_s: float, still_s: float = inf) -> list[R]:
         deadline = monotonic() + limit_s
         replies: dict[int, R] = {}
         with self._members.listened_to() as selector:
@@ -217,7 +220,7 @@ class WorkerGroup:
                     if isinstance(message, reply):
                         replies[member.rank] = message
                 awaited = [member for member in self._members.by_rank if member.rank not in replies]
-                self._members.look_after(phase, deadline, awaited)
+                self._members.look_after(phase, deadline, awaited, still_s)
         return [replies[rank] for rank in sorted(replies)]
 
     def __enter__(self) -> Self:

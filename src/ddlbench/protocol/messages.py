@@ -103,7 +103,9 @@ class Ready:
 
 @dataclass(frozen=True)
 class Alive:
-    """A member's heartbeat."""
+    """A member's heartbeat. made_steps: training steps since it began; None: it counts none, as a server."""
+
+    made_steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -186,9 +188,7 @@ class TrainingPoint:
 class Connect:
     """Make connections, and these models on them, while the links are open (unshaped).
 
-    Attributes:
-        models: that will be trained.
-        dilation: of time, from now on; None: that of the assignment.
+    dilation: of time, from now on; None: that of the assignment.
     """
 
     models: Sequence[ModelShape]

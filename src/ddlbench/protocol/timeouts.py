@@ -10,7 +10,7 @@ class Timeouts:
     Attributes:
         launch_s: until all members are connected, and again until all are ready.
         prepare_s: to make connections, to take a point, or to test it.
-        step_s: of each training step, besides `prepare_s`.
+        step_s: of each training step, besides `prepare_s`; so long, together, a worker may make no step.
         heartbeat_s: without any message of a worker.
     """
 

@@ -75,7 +75,8 @@ def steps_on_a_slow_link(
 ) -> dict[str, list[float]]:
     """Steps by commands of one each: the times in ms that workers tell, and in s until all have answered a command.
 
-    A server has a host of its own. Each worker begins `delay_s` later than the one before it.
+    And how many steps the heartbeats of all members tell of. A server has a host of its own. Each worker begins
+    `delay_s` later than the one before it.
     """
     servers = STRATEGIES[strategy].servers
     job = group_job(python, framework, strategy, workers, servers=servers, replayed=replayed)
@@ -85,7 +86,9 @@ def steps_on_a_slow_link(
         for time in range(times):
             trained.append(on_hosts.group.train(1, from_fresh=not time, delay_s=delay_s))
             ends_s.append(monotonic())
+        told = _told_by_heartbeats(on_hosts.group, at_least=times * workers)
     return {
+        "told_by_heartbeats": [told],
         "step_times_ms": [
             time_ms
             for replies in trained
@@ -95,6 +98,17 @@ def steps_on_a_slow_link(
         ],
         "answered_s": [end_s - began_s for began_s, end_s in pairwise(ends_s)],
     }
+
+
+def _told_by_heartbeats(group: WorkerGroup, *, at_least: int) -> int:
+    """Of how many steps heartbeats tell, of all members together, as soon as these are enough or a minute is over."""
+    members, until = group._members, monotonic() + 60
+    with members.listened_to() as selector:
+        while (
+            told := sum(each.made_steps or 0 for each in members.by_rank)
+        ) < at_least and monotonic() < until:
+            list(members.arrived(selector))
+    return told
 
 
 def bytes_through_cards(

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from ddlbench.protocol.channel import Closed, LineChannel, connect
 from ddlbench.protocol.messages import COMMANDS, Alive, Assignment, Command, FromMember, Hello, Refused, Stop
+from ddlbench.workers.common.progress import made_steps
 
 HEARTBEAT_S = 1.0
 
@@ -45,7 +46,7 @@ class Control:
     def beat(self) -> None:
         """Say that this process is alive, unless the supervisor has not read that yet; end if it is gone."""
         try:
-            self._channel.offer(Alive())
+            self._channel.offer(Alive(made_steps()))
         except OSError:
             os._exit(1)
 

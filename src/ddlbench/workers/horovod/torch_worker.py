@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Shape, Trained, TrainingPoint
+from ddlbench.workers.common.progress import counted
 from ddlbench.workers.common.service import work
 from ddlbench.workers.horovod.group import dilated, meeting
 from ddlbench.workers.torch.memory import refuse_what_cannot_fit
@@ -109,7 +110,7 @@ class Point:
         """
         loss = torch.tensor(float("nan"))
         times: list[tuple[float, ...]] = []
-        for _ in range(steps):
+        for _ in counted(steps):
             started = time.perf_counter()
             loss = self.loss()
             forward = time.perf_counter()

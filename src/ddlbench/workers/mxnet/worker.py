@@ -29,6 +29,7 @@ from ddlbench.workers.common.batches import batches_of, share_of
 from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu
 from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.progress import counted
 from ddlbench.workers.common.service import await_turn, commands_of, say_ready, serve
 from ddlbench.workers.mxnet.kvstore_model import Model, can_be_held, cross_entropy
 from ddlbench.workers.mxnet.models import dump
@@ -144,7 +145,7 @@ class Worker:
         mx.nd.waitall()
         await_turn(self.index, command)
         step_times_ms: list[float] = []
-        for _ in range(command.steps):
+        for _ in counted(command.steps):
             started = time.perf_counter()
             losses = self.step()
             step_times_ms.append((time.perf_counter() - started) * 1e3)

@@ -19,6 +19,7 @@ from ddlbench.protocol.messages import (
 from ddlbench.workers.common.batches import batches_of
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
+from ddlbench.workers.common.progress import count
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.group import is_out_of_memory, refuse_what_cannot_fit, resolver, use
 from ddlbench.workers.tensorflow.models import dump
@@ -96,11 +97,13 @@ class Chief:
         """
         made: list[list[list[float]]] = [[] for _ in range(self.world_size)]
         wanted = steps * self.world_size
+        count(0)
         while min(map(len, made)) < steps:
             scheduled = [self.schedule(applied) for _ in range(wanted)]
             self.coordinator.join()
             for index, *step in (each.fetch() for each in scheduled):
                 made[int(index)].append(step)
+                count(1)
             wanted = self.world_size  # fast workers may have made a slow one's share
         return made
 

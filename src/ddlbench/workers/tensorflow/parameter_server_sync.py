@@ -31,6 +31,7 @@ from ddlbench.protocol.messages import (
 from ddlbench.workers.common.batches import batches_of
 from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.memory import used_bytes
+from ddlbench.workers.common.progress import counted
 from ddlbench.workers.common.service import of_role, work
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.gpu import versions, why_not
@@ -121,7 +122,7 @@ class Worker:
             self.batches.start_again()
         self.model.session.run(self.model.release)
         step_times_ms: list[float] = []
-        for _ in range(command.steps):
+        for _ in counted(command.steps):
             started = time.perf_counter()
             loss = self.model.step(*next(self.batches), self.point.batch_size, together=True)
             step_times_ms.append((time.perf_counter() - started) * 1e3)

@@ -22,6 +22,7 @@ from ddlbench.workers.common.devices import on_gpu
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
+from ddlbench.workers.common.progress import counted
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.group import is_out_of_memory, refuse_what_cannot_fit, use
 from ddlbench.workers.tensorflow.models import build, dump, load
@@ -153,7 +154,7 @@ class Point:
             self.start_again()
         step_times_ms: list[float] = []
         loss = tf.constant(float("nan"))
-        for _ in range(command.steps):
+        for _ in counted(command.steps):
             started = time.perf_counter()
             loss = self.step(together=True)
             if self.on_gpu:

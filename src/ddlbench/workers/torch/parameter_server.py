@@ -40,6 +40,7 @@ from ddlbench.protocol.messages import (
     TrainingPoint,
 )
 from ddlbench.workers.common.listener import await_listener, await_running
+from ddlbench.workers.common.progress import counted
 from ddlbench.workers.common.service import Member, await_turn, work
 from ddlbench.workers.torch.evaluation import fingerprint
 from ddlbench.workers.torch.gpu import device_of, finish, versions, why_not
@@ -134,7 +135,7 @@ class Worker:
         await_turn(self.assignment.index, command)
         loss = torch.tensor(float("nan"))
         marks: list[tuple[float, ...]] = []
-        for _ in range(command.steps):
+        for _ in counted(command.steps):
             started = time.perf_counter()
             loss = self.forward()
             finish(self.device)

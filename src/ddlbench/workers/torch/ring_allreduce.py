@@ -25,6 +25,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected, Prepare, Shape, Trained, TrainingPoint
+from ddlbench.workers.common.progress import counted
 from ddlbench.workers.common.service import work
 from ddlbench.workers.torch.ddp_timers import parts_of_last_step_ms
 from ddlbench.workers.torch.gpu import finish, versions, why_not
@@ -83,7 +84,7 @@ class Point:
         splits: dict[str, list[float]] = {"forward_ms": [], "backward_ms": [], "communication_ms": []}
         loss = torch.tensor(float("nan"))
         finish(self.worker.device)
-        for _ in range(steps):
+        for _ in counted(steps):
             started = time.perf_counter()
             loss = self.step()
             finish(self.worker.device)

@@ -14,6 +14,7 @@ from ddlbench.protocol.messages import (
     Train,
     Trained,
 )
+from ddlbench.workers.common.progress import counted
 from ddlbench.workers.common.replay.compute import ReplayedCompute
 from ddlbench.workers.common.service import await_turn
 
@@ -84,7 +85,7 @@ class ReplayWorker(Generic[SomeModel]):
         await_turn(self.assignment.index, command)
         step_times_ms: list[float] = []
         sums_ms: dict[str, float] = {}
-        for _ in range(command.steps):
+        for _ in counted(command.steps):
             started_s = time.perf_counter()
             self.point.step()
             step_times_ms.append((time.perf_counter() - started_s) * 1e3)
