@@ -1,13 +1,16 @@
-"""What a replayed step takes at least, by which its time dilation is chosen."""
+"""What a replayed step takes at least, and what workers do while they wait: by these its time dilation is chosen."""
 
+import subprocess
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.devices.devices_file import devices_from
 from ddlbench.plan import Point, load
-from ddlbench.sweep.measured_dilation import least_dilation, least_step_ms, rounded_up
+from ddlbench.sweep.measured_dilation import dilation_of_waiting, least_dilation, least_step_ms, rounded_up
 from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 DEVICES = devices_from(read_yaml(REPOSITORY / "config/devices.yaml", REPOSITORY))
@@ -58,3 +61,29 @@ def test_what_no_profile_knows_asks_for_no_dilation_of_its_own(point):
 )
 def test_what_has_two_digits_is_not_rounded_up(value, rounded):
     assert rounded_up(value) == rounded
+
+
+def ran_s(pid: int) -> float:
+    """The CPU time of a process."""
+    with open(f"/proc/{pid}/schedstat") as schedstat:
+        return int(schedstat.read().split()[0]) / 1e9
+
+
+def test_workers_that_work_while_they_wait_need_more_dilation_and_others_need_none():
+    """Whatever cores this machine leaves them: what they used is counted from outside too, for longer."""
+    with (
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy,
+        subprocess.Popen(["sleep", "600"]) as idle,
+    ):
+        try:
+            group = SimpleNamespace(group=SimpleNamespace(pids=lambda: [busy.pid, idle.pid]))
+            found, looked_s = 0.0, 0.2
+            while not found:  # it may have got no core
+                before_s = ran_s(busy.pid)
+                found = dilation_of_waiting(group, dilation=10.0, allowed=0.1)
+            assert found <= 10 * (ran_s(busy.pid) - before_s) / looked_s / 0.1
+            group.group.pids = lambda: [idle.pid]
+            assert dilation_of_waiting(group, dilation=10.0, allowed=0.1) < 1
+        finally:
+            busy.kill()
+            idle.kill()

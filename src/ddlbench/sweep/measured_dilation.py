@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import ceil, floor, log10
+from math import ceil, floor, fsum, log10
+from time import monotonic, sleep
 
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.network.limits import TBF_MOST_MBIT, forwarded_mbit
@@ -27,7 +28,10 @@ from ddlbench.telemetry.waiting import Waiting
 LEAST, ENOUGH = 4.0, 10.0  # between them, the shortest dilated step is as long as 100 ticks
 TICK_MS = 4.0  # for which a thread that wakes may find its core taken
 MARGIN = 1.5  # a byte costs more in one step than in another, by a third where others use the cores
+MARGIN_OF_WAITING = 1.2  # it was measured on workers that exchange nothing
 _TRIES = 5  # a busy machine may disturb what is measured, never improve it
+_LOOK_S = 0.2  # how long to look at workers that have nothing to do, at least,
+_LOOK_MS = 3.0  # and before dilation: three of Horovod's cycles
 _SHARE_OF_STEP = 0.1  # in which the bytes pass while their cost is measured
 
 
@@ -48,24 +52,23 @@ def least_dilation(points: Sequence[Point]) -> float:
     return rounded_up(max(of_ticks, fastest_mbit / TBF_MOST_MBIT))
 
 
-def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_percent: float) -> float:
-    """Choose the time dilation by what moving the bytes of a step costs on this machine.
+def dilation_of_bytes(group: GroupOnHosts, points: Sequence[Point], allowed: float) -> float:
+    """Compute the time dilation that points need by what moving the bytes of a step costs on this machine.
 
     Args:
         group: on emulated hosts, connected, on open links; they are open again afterwards.
         points: all that it will measure.
-        own_work_percent: what moving the bytes may take of the cores, over a step.
+        allowed: how many of the cores, on average over a step, moving the bytes may take.
 
     Returns:
-        The factor: at least that of `least_dilation`, rounded up to two digits.
+        The factor.
     """
     star = group.hosts.star
     assert star is not None
-    allowed = own_work_percent / 100 * len(group.hosts.hosts[0].cores)
     of_model: dict[tuple[str, tuple[int, ...]], list[Point]] = {}
     for point in points:
         of_model.setdefault((point.model, point.image_shape), []).append(point)
-    needed = [least_dilation(points), MARGIN * _forwardable(star, points)]
+    needed = []
     for same in of_model.values():
         point = same[0]
         moved = _moved(group, star, point)
@@ -77,7 +80,26 @@ def measured_dilation(group: GroupOnHosts, points: Sequence[Point], own_work_per
             moved = _moved(group, star, point)
             star.shape(None)
         needed.append(MARGIN * moved.work_ms / allowed_ms)
-    return rounded_up(max(needed))
+    return max(needed)
+
+
+def dilation_of_waiting(group: GroupOnHosts, dilation: float, allowed: float) -> float:
+    """Compute the time dilation that workers need besides, by what they do while they have nothing to do.
+
+    Horovod's workers ask each other at intervals which gradients are ready, and the intervals are dilated.
+
+    Args:
+        group: has this dilation, and nothing to do.
+        dilation: of time.
+        allowed: how many of the cores, on average, the workers may take.
+
+    Returns:
+        The factor; near 0 for workers that only wait.
+    """
+    watched, began_s = Waiting(group.group.pids()), monotonic()
+    sleep(max(_LOOK_S, _LOOK_MS * dilation / 1000))
+    work_ms = fsum(each["ran_ms"] for each in watched.since_start())
+    return dilation * work_ms / (1000 * (monotonic() - began_s)) / allowed
 
 
 def least_step_ms(point: Point, most_bytes: int) -> float:
@@ -154,11 +176,18 @@ def dilated(job: SessionJob, group: GroupOnHosts, points: Sequence[Point]) -> Se
     placement = job.group.placement
     if not placement.is_least or not points:
         return job
-    factor = measured_dilation(group, points, job.most_own_work_percent)
-    assert group.hosts.star is not None
-    factor = _verifiable(group.hosts.star, points, factor, job.tolerances)
-    group.dilate(factor, slowest_replay_ms(job))
-    group.group.prepare(training_point(points[0], factor), points[0].seed)  # while the links are open
+    star, allowed = group.hosts.star, job.most_own_work_percent / 100 * len(group.hosts.hosts[0].cores)
+    assert star is not None
+    of_bytes = dilation_of_bytes(group, points, allowed)
+    factor = rounded_up(max(least_dilation(points), MARGIN * _forwardable(star, points), of_bytes))
+    factor = _verifiable(star, points, factor, job.tolerances)
+    for _ in range(_TRIES):
+        group.dilate(factor, slowest_replay_ms(job))
+        group.group.prepare(training_point(points[0], factor), points[0].seed)  # while the links are open
+        needed = of_bytes / MARGIN + MARGIN_OF_WAITING * dilation_of_waiting(group, factor, allowed)
+        if needed <= factor:
+            break
+        factor = rounded_up(needed)
     return replace(job, group=replace(job.group, placement=replace(placement, dilation=factor)))
 
 
