@@ -73,10 +73,19 @@ def test_workers_that_work_while_they_wait_need_more_dilation_and_others_need_no
     """Whatever cores this machine leaves them: what they used is counted from outside too, for longer."""
     with (
         subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy,
-        subprocess.Popen(["sleep", "600"]) as idle,
+        subprocess.Popen(
+            ["sh", "-c", "echo; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as idle,
     ):
         try:
-            group = SimpleNamespace(group=SimpleNamespace(pids=lambda: [busy.pid, idle.pid]))
+            assert idle.stdin and idle.stdout
+            idle.stdin.write(b"begun\n")
+            idle.stdin.flush()
+            assert [idle.stdout.readline(), idle.stdout.readline()] == [
+                b"\n",
+                b"begun\n",
+            ]  # now it waits for more
+            group = SimpleNamespace(group=SimpleNamespace(pids=lambda: [busy.pid]))
             found, looked_s = 0.0, 0.2
             while not found:  # it may have got no core
                 before_s = ran_s(busy.pid)
