@@ -78,7 +78,8 @@ def test_workers_that_work_while_they_wait_need_more_dilation_and_others_need_no
         ) as idle,
     ):
         try:
-            assert idle.stdin and idle.stdout
+            assert idle.stdin
+            assert idle.stdout
             idle.stdin.write(b"begun\n")
             idle.stdin.flush()
             assert [idle.stdout.readline(), idle.stdout.readline()] == [
