@@ -58,7 +58,6 @@ def _of_share(dilation: int, seconds: float) -> tuple[float, str | None]:
     """What the busy host of as many as share a core got, by its share."""
     core = min(os.sched_getaffinity(0))
     hosts, deadline = hosts_on([core], dilation=dilation).hosts, monotonic() + STARTED_S
-    idle = ["h2", *(f"idle{number}-core{core}" for number in range(dilation - len(hosts)))]
     command = [sys.executable, "-m", "ddlbench.workers.common.fork_server", MEMBER]
     with ExitStack() as stack:
         division = Division(stack.enter_context(ExitStack()), contained=False)
@@ -66,6 +65,7 @@ def _of_share(dilation: int, seconds: float) -> tuple[float, str | None]:
         starter = division.starter(server, hosts, deadline)
         fillers = stack.enter_context(Fillers(starter, hosts, deadline))
         busy = [starter.start(StartSpinner(host="h1", core=core), deadline) for _ in range(BUSY)]
+        idle = [host for host in fillers.hosts if host != "h1"]
         of_busy = [*(each.pid for each in busy), *fillers.pids("h1")]
         with fillers.running():
             waiting = Waiting([*of_busy, *(pid for host in idle for pid in fillers.pids(host))])

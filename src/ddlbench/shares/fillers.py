@@ -42,11 +42,16 @@ class Fillers:
             self._signal(signal.SIGSTOP)
             on_error.pop_all()
 
+    @property
+    def hosts(self) -> list[str]:
+        """The names of all that have fillers: the hosts that share a core, and then their idle neighbours."""
+        return list(dict.fromkeys(name for name, _ in self._processes))
+
     def pids(self, host: str) -> list[int]:
         """List the fillers of a host.
 
         Args:
-            host: its name.
+            host: its name, or that of an idle neighbour.
 
         Returns:
             Their process ids; none where the host has its cores to itself.

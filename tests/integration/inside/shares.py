@@ -41,15 +41,14 @@ def shared(dilation: float, mount_cgroups: bool = False) -> dict[str, Any]:
         fillers = stack.enter_context(Fillers(starter, hosts, deadline))
         bursts = burst_percent(starter, hosts, fillers, deadline)
         busy = [starter.start(StartSpinner(host="h1", core=core), deadline) for _ in range(SPINNERS)]
-        neighbours = ["h1", "h2", *(f"idle{number}-core{core}" for number in range(round(dilation) - 2))]
         with fillers.running():
-            _wait_until_idle([pid for host in neighbours for pid in fillers.pids(host)], deadline)
+            _wait_until_idle([pid for host in fillers.hosts for pid in fillers.pids(host)], deadline)
             found = {
                 "between": division.between,
                 "burst_percent": bursts,
                 "core": core,
                 "busy": [_process(each.pid) for each in busy],
-                "fillers": {host: [_process(pid) for pid in fillers.pids(host)] for host in neighbours},
+                "fillers": {host: [_process(pid) for pid in fillers.pids(host)] for host in fillers.hosts},
                 "weights": _weights(),
                 "log": Path("log").read_text(),
             }
