@@ -1,9 +1,11 @@
 """The parts of a replayed step, and what must come of the gradients of replayed workers."""
 
+from dataclasses import replace
+
 import pytest
 
 from ddlbench.plan.catalogue import MODELS
-from ddlbench.protocol.messages import Assignment, ReplayedStep
+from ddlbench.protocol.messages import Assignment, ReplayedJitter, ReplayedStep
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.replay.arrays import check, check_parameters, parameter_shapes
 from ddlbench.workers.common.replay.compute import ReplayedCompute
@@ -49,6 +51,29 @@ def test_a_step_has_the_parts_of_its_profile_from_the_last_array_to_the_first(co
         compute.backward(range(place, place + 1))
     compute.optimizer()
     assert noted.did == ["begin", 3.0, 1.0, 2.0, 4.0, "begin", 5.0]
+
+
+def test_jitter_begins_anew_with_each_repetition_whatever_steps_came_before_it(noted):
+    """Steps that do not count come before the first one, or do not, as worker groups and links happen to be new."""
+    jitter = ReplayedJitter("lognormal", scale=0.5, seed=1, repetition=2)
+
+    def first_step(uncounted: int) -> list[object]:
+        made = ReplayedCompute(3)
+        made.take(of_three(), replace(STEP, jitter=jitter))
+        for _ in range(uncounted):
+            step(made)
+        made.start_again()
+        noted.did.clear()
+        step(made)
+        return list(noted.did)
+
+    def step(made: ReplayedCompute) -> None:
+        made.forward()
+        made.backward(range(3))
+        made.optimizer()
+
+    assert first_step(0) == first_step(1) == first_step(3)
+    assert first_step(0) != ["begin", 3.0, 7.0, "begin", 5.0]
 
 
 def test_arrays_of_a_layer_are_ready_together(compute, noted):

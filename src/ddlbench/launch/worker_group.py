@@ -119,11 +119,12 @@ class WorkerGroup:
         limit_s, still_s = (before_s + each * self.timeouts.step_s for each in (steps, 1))
         return self.command(Train(steps, from_fresh, delay_s), Trained, "training", limit_s, still_s)
 
-    def conclude(self, *, evaluate: bool, save_to: str | None = None) -> list[Concluded]:
+    def conclude(self, *, evaluate: bool, parts: int = 1, save_to: str | None = None) -> list[Concluded]:
         """Hash the parameters on every rank; one tests and saves them, if asked.
 
         Args:
             evaluate: whether to test them.
+            parts: of the test images, of which each may take as long as a step.
             save_to: the file to save them to (.npz), if they are to be saved.
 
         Returns:
@@ -132,7 +133,8 @@ class WorkerGroup:
         Raises:
             WorkerFailed: a member died, was silent or too slow.
         """
-        return self.command(Conclude(evaluate, save_to), Concluded, "concluding", self.timeouts.prepare_s)
+        limit_s = self.timeouts.prepare_s + evaluate * parts * self.timeouts.step_s
+        return self.command(Conclude(evaluate, save_to), Concluded, "concluding", limit_s)
 
     def pids(self) -> list[int]:
         """List the members' process ids, by rank."""

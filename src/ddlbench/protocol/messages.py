@@ -103,7 +103,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Alive:
-    """A member's heartbeat. made_steps: training steps since it began; None: it counts none, as a server."""
+    """A member's heartbeat. made_steps: training steps since it began; None: it counts none."""
 
     made_steps: int | None = None
 

@@ -285,11 +285,12 @@ def _dataset(key: str, path: Path) -> DatasetFile:
     described = provenance.sidecar_path(path)
     try:
         sidecar = read_json(described)
-        sha256, train_images = sidecar["sha256"], sidecar["parameters"]["train_images"]
+        sha256, facts = sidecar["sha256"], sidecar["parameters"]
+        images = facts["train_images"], facts["test_images"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DdlbenchError(
             f"{described}: this sidecar of a data set cannot be read ({error!r}). "
             f"Remove {path}: the next start makes both anew."
         ) from error
     check(path, sha256)
-    return DatasetFile(str(path.resolve()), train_images, key, sha256)
+    return DatasetFile(str(path.resolve()), *images, key, sha256)

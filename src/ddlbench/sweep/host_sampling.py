@@ -1,5 +1,6 @@
 """Which processes of each host are sampled while a session measures, and how."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,6 +29,11 @@ class HostSampling:
         self._job, self._group, self._clock = job, group, clock
         self._of_group = stack.enter_context(ExitStack())
         self.telemetry: RunTelemetry | None = None
+
+    @property
+    def costs(self) -> Mapping[str, object] | None:
+        """What sampling the last group has cost, once that has ended; None: it was not sampled."""
+        return self.telemetry.costs if self.telemetry else None
 
     def end(self) -> None:
         """Sample no more, until the next `begin`."""

@@ -37,7 +37,7 @@ from ddlbench.sweep.repetition import lacked_memory, not_fitting, trained, train
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
 from ddlbench.sweep.stagger import Stagger
-from ddlbench.sweep.steps import is_cold_for, planned_steps, steps_of_training, train, warm_up
+from ddlbench.sweep.steps import is_cold_for, parts_of_test, planned_steps, steps_of_training, train, warm_up
 from ddlbench.sweep.undisturbed import despite_a_crash, patience_s, undisturbed
 from ddlbench.system.clock import Clock
 
@@ -184,9 +184,9 @@ class Session:
 
     def _prepared(self, pending: PendingPoint) -> list[Prepared]:
         """Send the point to the workers; each tries one step alone."""
-        began, seed = monotonic(), pending.point.seed + pending.repetition
+        began = monotonic()
         point = training_point(pending.point, pending.dilation, repetition=pending.repetition)
-        prepared = self.group.group.prepare(point, seed)
+        prepared = self.group.group.prepare(point, pending.point.seed + pending.repetition)
         if all(reply.fits for reply in prepared):
             self.clock.steps_s += monotonic() - began
         return prepared
@@ -195,7 +195,8 @@ class Session:
         """Train as many steps as each repetition of the point has; the first time, find out how many that is."""
         group, measure, began = self.group.group, self.job.measure, monotonic()
         warmup_steps = warm_up(group, measure) if is_cold else 0
-        whole = steps_of_training(pending.point, self.job.datasets[pending.point.dataset_key].train_images)
+        dataset = self.job.datasets[pending.point.dataset_key]
+        whole = steps_of_training(pending.point, dataset.train_images)
         if whole is None and pending.steps is None:
             pending.steps, pilot_steps = planned_steps(group, measure, pending.point, pending.dilation)
             warmup_steps += pilot_steps
@@ -210,7 +211,8 @@ class Session:
         used = use.since_start() if use else NOT_KNOWN
         sampled = telemetry.end(made.steps_of_a_worker) if telemetry else None
         self.clock.steps_s += monotonic() - began
-        ends = group.conclude(evaluate=pending.point.epochs > 0)
+        parts = parts_of_test(pending.point, dataset.test_images)
+        ends = group.conclude(evaluate=pending.point.epochs > 0, parts=parts)
         return {
             **trained(
                 made.counted,
@@ -272,8 +274,7 @@ def run(job: SessionJob) -> None:
         pending = [PendingPoint.of(each, session.job.dilation_of(each.fingerprint)) for each in job.points]
         clock.launch_s = monotonic() - clock.started
         left_s = measure_in_rounds(session, pending, job.measure, progress, job.carried_s)
-        telemetry = session.sampling.telemetry
-    spent = {**clock.as_dict(), "left_s": left_s, "telemetry": telemetry and telemetry.costs}
+    spent = {**clock.as_dict(), "left_s": left_s, "telemetry": session.sampling.costs}
     write_atomically(Path(job.group.logs) / SPENT, json.dumps(spent) + "\n")
 
 

@@ -76,10 +76,11 @@ class VcpuSpeed:
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """A data set's file, how many images it has for training, and its checksum."""
+    """A data set's file, how many images it has for training and for tests, and its checksum."""
 
     path: str
     train_images: int
+    test_images: int
     name: str
     sha256: str
 

@@ -80,6 +80,19 @@ def steps_of_training(point: Point, train_images: int) -> int | None:
     return point.epochs * (point.steps_per_epoch or ceil(train_images / point.batch_size)) or None
 
 
+def parts_of_test(point: Point, test_images: int) -> int:
+    """Count the parts in which test images are tested: each has as many as a worker's step, which fit into memory.
+
+    Args:
+        point: of the plan.
+        test_images: of its data set.
+
+    Returns:
+        The parts.
+    """
+    return ceil(test_images / ceil(point.batch_size / point.workers))
+
+
 def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: float) -> tuple[int, int]:
     """Plan how many steps each repetition of a point has, by steps that do not count, or by a time that is known.
 

@@ -27,10 +27,11 @@ class Waiting:
         self._before = {pid: _of_threads(pid) for pid in pids}
 
     def since_start(self) -> list[dict[str, float]]:
-        """Add up the threads of each process. One that has ended meanwhile is left out.
+        """Add up the threads of each process.
 
         Returns:
-            For each process `ran_ms` and `waited_ms`, in wall time, which dilation does not divide.
+            For each process `ran_ms` and `waited_ms`, in wall time, which dilation does not divide; zeros for one that
+            has ended meanwhile.
         """
         return [
             {
@@ -44,7 +45,7 @@ class Waiting:
         """Look at each thread for itself. One that has ended meanwhile is left out.
 
         Returns:
-            The threads of each process, by its id.
+            The threads of each process, by its id; none of a process that has ended.
         """
         return {pid: _since(before, _of_threads(pid)) for pid, before in self._before.items()}
 

@@ -72,11 +72,12 @@ def steps_on_a_slow_link(
     times: int,
     delay_s: float = 0.0,
     replayed: bool = False,
+    counted: int = 0,
 ) -> dict[str, list[float]]:
     """Steps by commands of one each: the times in ms that workers tell, and in s until all have answered a command.
 
-    And how many steps the heartbeats of all members tell of. A server has a host of its own. Each worker begins
-    `delay_s` later than the one before it.
+    And how many steps the heartbeats of all members tell of, once these are `counted`. A server has a host of its own.
+    Each worker begins `delay_s` later than the one before it.
     """
     servers = STRATEGIES[strategy].servers
     job = group_job(python, framework, strategy, workers, servers=servers, replayed=replayed)
@@ -86,7 +87,7 @@ def steps_on_a_slow_link(
         for time in range(times):
             trained.append(on_hosts.group.train(1, from_fresh=not time, delay_s=delay_s))
             ends_s.append(monotonic())
-        told = _told_by_heartbeats(on_hosts.group, at_least=times * workers)
+        told = _told_by_heartbeats(on_hosts.group, at_least=counted)
     return {
         "told_by_heartbeats": [told],
         "step_times_ms": [

@@ -5,7 +5,7 @@ A process is one member of a worker group, so there is one count in it.
 
 from collections.abc import Iterator
 
-_made: list[int] = []  # empty: this process has begun no step that it counts, as a server
+_made: list[int] = []  # empty: this process has begun no step that it counts, as a server or a coordinator
 
 
 def counted(steps: int) -> Iterator[int]:
@@ -17,19 +17,10 @@ def counted(steps: int) -> Iterator[int]:
     Yields:
         The number of each step, from 0. It counts as made when the next one, or the end, is asked for.
     """
-    count(0)
+    _made[:] = [sum(_made)]
     for number in range(steps):
         yield number
-        count(1)
-
-
-def count(steps: int) -> None:
-    """Count steps that were made.
-
-    Args:
-        steps: how many; 0: the first one begins.
-    """
-    _made[:] = [sum(_made) + steps]
+        _made[0] += 1
 
 
 def made_steps() -> int | None:

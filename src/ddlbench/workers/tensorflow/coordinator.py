@@ -1,5 +1,6 @@
 """The coordinator of TensorFlow's asynchronous parameter server."""
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from ddlbench.protocol.messages import (
 from ddlbench.workers.common.batches import batches_of
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
-from ddlbench.workers.common.progress import count
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.group import is_out_of_memory, refuse_what_cannot_fit, resolver, use
+from ddlbench.workers.tensorflow.made_steps import MadeStep, made_steps
 from ddlbench.workers.tensorflow.models import dump
 from ddlbench.workers.tensorflow.server_model import Model
 
@@ -84,7 +85,7 @@ class Chief:
         """Set parameters and optimizer as the seed determines them."""
         self.model.start_again(self.seed)
 
-    def made(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
+    def made(self, steps: int, *, applied: bool) -> list[list[MadeStep]]:
         """Schedule steps on free workers until each worker has made enough.
 
         Args:
@@ -92,18 +93,16 @@ class Chief:
             applied: Whether the server applies their gradients.
 
         Returns:
-            By worker, all steps that it has made, in no order: start and end by its host's clock (s since 1970), mean
-            loss (nats).
+            By worker, all steps that it has made, in order.
         """
-        made: list[list[list[float]]] = [[] for _ in range(self.world_size)]
+        made: list[list[MadeStep]] = [[] for _ in range(self.world_size)]
         wanted = steps * self.world_size
-        count(0)
         while min(map(len, made)) < steps:
             scheduled = [self.schedule(applied) for _ in range(wanted)]
             self.coordinator.join()
-            for index, *step in (each.fetch() for each in scheduled):
-                made[int(index)].append(step)
-                count(1)
+            found = [each.fetch() for each in scheduled]
+            for worker, of_worker in enumerate(made):
+                of_worker.extend(made_steps([step for index, *step in found if index == worker]))
             wanted = self.world_size  # fast workers may have made a slow one's share
         return made
 
@@ -120,7 +119,7 @@ class Chief:
         return self.coordinator.schedule(self.model.step, arguments, {"applied": applied})
 
     def train(self, command: Train) -> Trained:
-        """Train; a worker's step lasts from the end of its previous one to its own end, so its waiting counts.
+        """Train.
 
         Args:
             command: how many steps each worker makes, and whether from fresh parameters.
@@ -132,10 +131,9 @@ class Chief:
         if command.from_fresh:
             self.start_again()
         every = self.made(command.steps, applied=True)
-        made = [sorted(of_worker)[: command.steps] for of_worker in every]
-        ends = [[of_worker[0][0], *(ended for _, ended, _ in of_worker)] for of_worker in made]
-        step_times_ms = [(np.diff(times) * 1e3).tolist() for times in ends]
-        loss = float(np.mean([of_worker[-1][2] for of_worker in made]))
+        made = [of_worker[: command.steps] for of_worker in every]
+        step_times_ms = [[each.time_ms for each in of_worker] for of_worker in made]
+        loss = float(np.mean([of_worker[-1].loss for of_worker in made]))
         return Trained(step_times_ms, loss, made_steps=sum(map(len, every)))
 
     def conclude(self, command: Conclude) -> Concluded:
@@ -152,4 +150,6 @@ class Chief:
         if command.save_to:
             np.savez(command.save_to, *parameters)
         batches = batches_of(self.point, self.paths, seed=self.seed, rank=0, world_size=1)
-        return Concluded(fingerprint(parameters), evaluation(network, batches) if command.evaluate else None)
+        images = ceil(self.point.batch_size / self.world_size)
+        tested = evaluation(network, batches, images) if command.evaluate else None
+        return Concluded(fingerprint(parameters), tested)

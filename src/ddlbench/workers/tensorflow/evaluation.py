@@ -10,17 +10,18 @@ from tensorflow import keras
 from ddlbench.protocol.messages import TestResult
 from ddlbench.workers.common.batches import Batches
 
-_PART = 100  # images at once; more large images would not fit into memory
+_MOST_AT_ONCE = 100  # images; more are no faster
 
 
 def evaluation(
-    network: keras.Model, batches: Batches, strategy: tf.distribute.Strategy | None = None
+    network: keras.Model, batches: Batches, images: int, strategy: tf.distribute.Strategy | None = None
 ) -> TestResult:
     """Test a network on all test images.
 
     Args:
         network: Takes images (images, height, width, channels), returns logits (images, classes).
         batches: The source of the test images.
+        images: Of a worker's step. No more are tested at once, because so many fit into memory.
         strategy: That mirrors the network's variables. Each replica then uses its own statistics of batch
             normalisation; outside `strategy.run` TensorFlow would ask all other workers for theirs. None: not mirrored.
 
@@ -29,8 +30,8 @@ def evaluation(
     """
     run = strategy.run if strategy else lambda call, arguments, named: call(*arguments, **named)
     loss, right, total = 0.0, 0, 0
-    for images, labels in batches.test_parts(_PART):
-        outputs = run(network, (tf.convert_to_tensor(images),), {"training": False})
+    for part, labels in batches.test_parts(min(images, _MOST_AT_ONCE)):
+        outputs = run(network, (tf.convert_to_tensor(part),), {"training": False})
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
         loss += float(tf.reduce_sum(losses))
         right += int(np.sum(np.argmax(outputs, axis=1) == labels))

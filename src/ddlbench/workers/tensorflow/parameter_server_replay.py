@@ -113,6 +113,7 @@ class Worker(Idle):
         if command.from_fresh:
             for each in self.arrays.gradients:
                 each.fill(own_value(self.assignment))
+            self.arrays.compute.start_again()
         await_turn(self.assignment.index, command)
         self.note_command()
         return Trained()

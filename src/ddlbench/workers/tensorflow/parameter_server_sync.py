@@ -10,6 +10,7 @@ All members receive commands over the control socket (see `protocol.messages`); 
 
 import os
 import time
+from math import ceil
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep the error in a log's last lines
 os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")  # servers may start late
@@ -214,7 +215,8 @@ class Server:
         tested = None
         if command.evaluate:
             batches = batches_of(self.point, self.assignment.datasets, seed=self.seed, rank=0, world_size=1)
-            tested = evaluation(self.model.copied(), batches)
+            images = ceil(self.point.batch_size / self.assignment.world_size)
+            tested = evaluation(self.model.copied(), batches, images)
         return Concluded(fingerprint(parameters), tested)
 
 

@@ -21,6 +21,7 @@ from ddlbench.protocol.messages import (
 )
 from ddlbench.workers.common.replay.arrays import check, parameter_shapes
 from ddlbench.workers.tensorflow.coordinator import Chief
+from ddlbench.workers.tensorflow.made_steps import MadeStep
 from ddlbench.workers.tensorflow.replayed_graph import FIRST_STEPS, ends_of
 
 # Functions of a worker that the graph calls.
@@ -147,7 +148,7 @@ class ReplayChief(Chief):
         self.replay.start_again(self.seed)
         self.pushed = 0.0
 
-    def made(self, steps: int, *, applied: bool) -> list[list[list[float]]]:
+    def made(self, steps: int, *, applied: bool) -> list[list[MadeStep]]:
         """Schedule steps on free workers until each worker has made enough, and note what they have pushed.
 
         Args:
@@ -155,7 +156,7 @@ class ReplayChief(Chief):
             applied: not used.
 
         Returns:
-            All steps that each worker has made, in no order.
+            All steps that each worker has made, in order.
         """
         found = super().made(steps, applied=applied)
         self.pushed += sum(number * len(steps) for number, steps in enumerate(found, start=1))

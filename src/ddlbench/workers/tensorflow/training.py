@@ -179,7 +179,8 @@ class Point:
         if command.save_to and is_first:
             np.savez(command.save_to, *parameters)
         is_tested = command.evaluate and is_first
-        tested = evaluation(self.network, self.batches, strategy) if is_tested else None
+        images = self.batches.share.stop - self.batches.share.start
+        tested = evaluation(self.network, self.batches, images, strategy) if is_tested else None
         return Concluded(fingerprint(parameters), tested)
 
 

@@ -1,7 +1,8 @@
 """The arrays of workers whose compute is replayed: their shapes, what fills gradients, and what must come of them.
 
 A worker fills its gradients with its number from 1. So the sum over all workers is known, whatever a framework does to
-get it, and a sum that was left out, or is of fewer workers, is found.
+get it, and a sum that was left out, or is of fewer workers, is found. Rings that sum in place make the same of it in
+each step after the first, so that there only the first is checked.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -26,7 +26,9 @@ class ReplayedCompute:
         self._forward_ms = [0.0] * arrays
         self._backward_ms = [0.0] * arrays
         self._optimizer_ms = 0.0
-        self._factors, self._factor = factors(None, 0), 1.0  # by which times of a step are longer
+        self._jitter: ReplayedJitter | None = None
+        self._rank, self._factor = 0, 1.0  # by which times of the present step are longer
+        self.start_again()
         self._due = 0  # the number of the part that comes next: forward passes, backward passes, optimizer
 
     def take(self, assignment: Assignment, step: ReplayedStep | None) -> None:
@@ -52,7 +54,12 @@ class ReplayedCompute:
         self._backward_ms = list(reversed(own.backward_ms))
         self._forward_ms = _divided(own.forward_ms, self._backward_ms)
         self._optimizer_ms = own.optimizer_ms
-        self._factors = factors(step.jitter, assignment.rank)
+        self._jitter, self._rank = step.jitter, assignment.rank
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Let the next step be the first of its repetition, with the first factor that is drawn for it."""
+        self._factors = factors(self._jitter, self._rank)
 
     def forward(self, places: range | None = None) -> None:
         """Let the forward pass take its time, or a part of it that has waited for its parameters.

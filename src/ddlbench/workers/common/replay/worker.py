@@ -82,6 +82,7 @@ class ReplayWorker(Generic[SomeModel]):
         assert self.point is not None
         if command.from_fresh:
             self.point.start_again()
+            self.point.compute.start_again()
         await_turn(self.assignment.index, command)
         step_times_ms: list[float] = []
         sums_ms: dict[str, float] = {}
