@@ -30,7 +30,10 @@ class Stored:
         environment, dataset = root / "torch.json", root / f"{self.point.dataset_key}.npz"
         environment.write_text(json.dumps({"python": "/usr/bin/python3"}))
         dataset.write_bytes(b"images")
-        described = {"sha256": sha256(b"images").hexdigest(), "parameters": {"train_images": 10}}
+        described = {
+            "sha256": sha256(b"images").hexdigest(),
+            "parameters": {"train_images": 10, "test_images": 2},
+        }
         sidecar_path(dataset).write_text(json.dumps(described))
         self.store = Store(root / "store")
         self.memory_gb(STUDIED_GB)
