@@ -36,7 +36,9 @@ _STARTING = "starting"  # the phase until all members are connected and have sen
 _ALLOWED = "more than `timeouts` of the configuration allow"
 _POLL_S = 0.2
 _STOP_S = 2.0
-_KILLED_S = 60.0
+_KILLED_S = (
+    60.0  # until the kernel lets go of a process that waits for a dead file system or driver, if it ever does
+)
 
 
 class GroupMembers:
@@ -212,9 +214,7 @@ class GroupMembers:
         for member in self.by_rank:
             member.process.kill()
         for member in self.by_rank:
-            with suppress(
-                subprocess.TimeoutExpired
-            ):  # the kernel holds what waits for a dead file system or driver
+            with suppress(subprocess.TimeoutExpired):
                 member.process.wait(_KILLED_S)
             if member.channel is not None:
                 member.channel.close()
