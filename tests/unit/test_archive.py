@@ -216,6 +216,29 @@ def test_what_is_no_archive_is_told_in_words(tmp_path, content, capsys):
     assert "report.zip" in capsys.readouterr().err
 
 
+def test_a_name_that_is_no_text_is_damage(tmp_path, capsys):
+    file = tmp_path / "report.zip"
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("ä.csv", b"1")  # its name is marked as UTF-8
+    file.write_bytes(file.read_bytes().replace("ä".encode(), b"\xff\xff"))
+    assert main(["verify", str(file)]) == 1
+    assert "this zip file is damaged" in capsys.readouterr().err
+
+
+def test_what_is_no_lzma_though_it_is_said_to_be_is_damage(tmp_path, capsys):
+    file = tmp_path / "report.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as packed:
+        packed.writestr("table.csv", b"1,2\n" * 100)
+    content = bytearray(file.read_bytes())
+    place = (
+        content.index(b"table.csv") + len(b"table.csv") + 4
+    )  # the properties, after their version and size
+    content[place] = 0xFF
+    file.write_bytes(content)
+    assert main(["verify", str(file)]) == 1
+    assert "this zip file is damaged" in capsys.readouterr().err
+
+
 def test_a_flipped_bit_anywhere_is_noticed(archive):
     content = archive.read_bytes()
     for number in range(40):

@@ -186,6 +186,9 @@ def test_traffic_of_epochs_is_left_out_of_the_cost_and_the_answer_says_so(anwar,
         (["--model", "vgg"], 1, "was not measured"),
         (["--latency", "-1"], 2, "is not a latency"),
         (["--deadline", "0.001"], 1, ""),
+        (["--model", ""], 2, "--model: "),
+        (["--framework", 61 * "x"], 2, "--framework: "),
+        (["--workers", *map(str, range(1, 66))], 2, "--workers: "),
     ],
 )
 def test_a_wrong_question_says_what_is_wrong(anwar, capsys, more, status, message):
@@ -197,6 +200,17 @@ def test_without_any_table_it_says_what_to_measure(tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     assert main(["recommend", "--batch-size", "64"]) == 1
     assert "make run" in capsys.readouterr().err
+
+
+def test_a_table_in_which_nothing_was_measured_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    columns = (
+        "point_id,status,model,image_shape,framework,strategy,runtime,devices,batch_size,workers,step_time_ms"
+    )
+    row = "p1,does_not_fit,conv1,28x28x1,torch,ring_allreduce,bare,cpu,64,1,"
+    (tmp_path / "fig.csv").write_text(f"{columns}\n{row}\n")
+    assert main(["recommend", "--batch-size", "64", "--table", "fig.csv"]) == 1
+    assert "0 measurements are too few" in capsys.readouterr().err
 
 
 def test_each_price_has_a_link_and_a_date_and_is_said_to_be_old_after_half_a_year():

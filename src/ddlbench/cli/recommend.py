@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddlbench.cli.arguments import existing_file, number, whole_number
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import ConfigError, DdlbenchError
 
 if TYPE_CHECKING:
     from ddlbench.recommender.inquiry import Inquiry
@@ -76,13 +76,15 @@ def _recommend(arguments: argparse.Namespace) -> int:
     """Return 0 if there is something to recommend, else 1."""
     from ddlbench.prediction.answer import as_json, in_words
     from ddlbench.prediction.measured import from_files
-    from ddlbench.prediction.predictor import learn
+    from ddlbench.prediction.predictor import learn, must_suffice
     from ddlbench.prediction.prices import read_prices
     from ddlbench.recommender.inquiry import recommended, understood
 
+    inquiry = _inquiry(arguments)
     prices = read_prices(PRICES, Path()) if arguments.machine is not None else {}
     known = from_files(arguments.table or _tables())
-    question = understood(_inquiry(arguments), known, prices)
+    must_suffice(known.measured)
+    question = understood(inquiry, known, prices)
     answer = recommended(question, known, learn(known.measured), datetime.now(UTC).date())
     print(json.dumps(as_json(answer), indent=1, allow_nan=False) if arguments.json else in_words(answer))
     return 0 if answer.allowed else 1
@@ -98,25 +100,32 @@ def _tables() -> list[Path]:
 
 
 def _inquiry(arguments: argparse.Namespace) -> "Inquiry":
+    from pydantic import ValidationError
+
     from ddlbench.recommender.inquiry import Inquiry
 
-    return Inquiry(
-        batch_size=arguments.batch_size,
-        latency_ms=arguments.latency,
-        bandwidth_mbit=arguments.bandwidth,
-        loss_percent=arguments.loss,
-        model=arguments.model,
-        framework=arguments.framework,
-        strategy=arguments.strategy,
-        devices=arguments.devices,
-        runtime=arguments.runtime,
-        workers=tuple(arguments.workers),
-        alpha=arguments.alpha,
-        beta=arguments.beta,
-        steps=arguments.steps,
-        images=arguments.images,
-        machine=arguments.machine,
-        budget=arguments.budget,
-        deadline_h=arguments.deadline,
-        accuracy_percent=arguments.accuracy,
-    )
+    said = {
+        "batch_size": arguments.batch_size,
+        "latency_ms": arguments.latency,
+        "bandwidth_mbit": arguments.bandwidth,
+        "loss_percent": arguments.loss,
+        "model": arguments.model,
+        "framework": arguments.framework,
+        "strategy": arguments.strategy,
+        "devices": arguments.devices,
+        "runtime": arguments.runtime,
+        "workers": tuple(arguments.workers),
+        "alpha": arguments.alpha,
+        "beta": arguments.beta,
+        "steps": arguments.steps,
+        "images": arguments.images,
+        "machine": arguments.machine,
+        "budget": arguments.budget,
+        "deadline_h": arguments.deadline,
+        "accuracy_percent": arguments.accuracy,
+    }
+    try:
+        return Inquiry(**said)
+    except ValidationError as error:  # of names, and of how many numbers; argparse has checked the numbers
+        first, *_ = error.errors()
+        raise ConfigError(f"--{first['loc'][0]}: {first['msg']}") from None

@@ -137,17 +137,29 @@ def learn(measured: Sequence[Measured], seed: int = 0) -> Predictor:
     Raises:
         DdlbenchError: there are less than three measurements.
     """
-    if len(measured) < FEWEST:
-        raise DdlbenchError(
-            f"{len(measured)} measurements are too few to predict from (3 at least, better 20).\n"
-            "  To measure some:  make run"
-        )
+    must_suffice(measured)
     cells = [each.cell for each in measured]
     near = nearness(cells)
     with threadpool_limits(
         1
     ):  # matrices are small: threads would wait for each other, seconds long on a busy machine
         return Predictor(_fitted(measured), near, calibrate(*_cross_validated(measured, near.farthest, seed)))
+
+
+def must_suffice(measured: Sequence[Measured]) -> None:
+    """Check that something can be learned.
+
+    Args:
+        measured: cells with their times.
+
+    Raises:
+        DdlbenchError: there are less than three measurements.
+    """
+    if len(measured) < FEWEST:
+        raise DdlbenchError(
+            f"{len(measured)} measurements are too few to predict from (3 at least, better 20).\n"
+            "  To measure some:  make run"
+        )
 
 
 def _fitted(measured: Sequence[Measured]) -> _Model:

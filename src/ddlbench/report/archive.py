@@ -1,5 +1,6 @@
 """Checking an archive of results on any machine, by what is in it alone."""
 
+import lzma
 import shutil
 import stat
 import tempfile
@@ -23,6 +24,10 @@ WORKFLOW = "Snakefile"  # marks the folder that provenance's paths are below
 MOST_FILES = 200_000
 MOST_BYTES = 1 << 33  # of all files, unpacked
 MOST_RATIO = 250  # of unpacked to packed bytes; JSON and CSV have 5 to 20
+_DAMAGE = (  # what zipfile raises; the last two of names that are no text, and of places that can be none
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError),
+    *(ValueError, OverflowError),
+)
 
 
 class Checked(NamedTuple):
@@ -114,7 +119,7 @@ def _unpacked(archive: Path) -> Iterator[tuple[Path, set[str]]]:
                 names = _checked_names(archive, packed, shutil.disk_usage(root).free)
                 for name, entry in names.items():
                     _unpack(packed, entry, root / name)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        except _DAMAGE as error:
             raise DdlbenchError(f"{archive}: this zip file is damaged ({error})") from None
         except OSError as error:
             raise DdlbenchError(f"{archive}: it cannot be unpacked ({error.strerror or error})") from None
