@@ -195,6 +195,14 @@ def test_a_table_gives_each_measured_point_once(tmp_path):
     assert (last.cell.bandwidth_mbit, last.cell.latency_ms, last.low_ms) == (None, 0.0, None)
 
 
+@pytest.mark.parametrize(("repetitions", "within"), [(2, 1.1**6.353), (3, 1.1**1.4343)])
+def test_the_range_of_few_repetitions_is_no_interval(tmp_path, repetitions, within):
+    row = f"a,,measured,{NAMES},128,2,4,2,400,10,0,105,100,110,range,{repetitions}"
+    (tmp_path / "fig.csv").write_text(f"{HEADER},bounds,repetitions\n{row}\n")
+    (found,) = from_tables([tmp_path / "fig.csv"])
+    assert (found.low_ms, found.high_ms) == pytest.approx((105 / within, 105 * within), rel=1e-3)
+
+
 def test_what_computes_is_the_device_that_is_replayed(tmp_path):
     rows = [
         f"{device},,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27,{device}" for device in ("", "K80, fp32")

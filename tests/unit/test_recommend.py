@@ -113,6 +113,21 @@ def test_a_tenfold_measurement_is_used_and_doubted():
     assert "measure it again" in option.estimate.warning
 
 
+def test_measurements_of_a_cell_that_differ_are_both_within_its_interval_and_make_the_choice_less_sure(
+    predictor,
+):
+    two = at(512, 5.0, [2, 4])
+    fast, slow = two
+    alike = [Measured(fast, 140.0), Measured(fast, 142.0), Measured(slow, 150.0)]
+    apart = [Measured(fast, 100.0), Measured(fast, 200.0), Measured(slow, 150.0)]
+    sure, unsure = (choose(predictor, each, two, Goal())[0] for each in (alike, apart))
+    assert unsure.estimate.low_ms < 100 < 200 < unsure.estimate.high_ms
+    assert unsure.estimate.time_ms == pytest.approx(math.sqrt(100 * 200))
+    assert unsure.estimate.deviation > 5 * sure.estimate.deviation
+    assert unsure.probability < sure.probability
+    assert unsure.gain > sure.gain
+
+
 def test_a_question_is_completed_by_what_was_measured():
     more = [*MEASURED, *(Measured(replace(each.cell, framework="mxnet"), each.time_ms) for each in MEASURED)]
     found = choices(more, {"batch_size": 128.0, "latency_ms": 5.0})

@@ -1,6 +1,7 @@
 """The time of a cell: measured where it was measured, else predicted."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -47,7 +48,8 @@ def estimates(predictor: Predictor, measured: Sequence[Measured], cells: Sequenc
         cells: any, at least one.
 
     Returns:
-        The geometric mean of a cell's measurements; without any, the prediction.
+        The geometric mean of a cell's measurements, as exact as their bounds say, or as far as they differ if that is
+        more; without any, the prediction.
     """
     sizes = {(cell.workers, cell.batch_size) for cell in cells}
     near = [each for each in measured if (each.cell.workers, each.cell.batch_size) in sizes]
@@ -71,9 +73,12 @@ def _estimate(predicted: Prediction, measured: Sequence[Measured], rated: Sequen
             predicted.unknown,
             None,
         )
-    time_ms = math.exp(sum(math.log(each.time_ms) for each in own) / len(own))
-    deviation = math.sqrt(sum(noise(each) ** 2 for each in own)) / len(own)
-    width = math.exp(DEVIATIONS * deviation)
+    logarithms = [math.log(each.time_ms) for each in own]
+    time_ms = math.exp(statistics.fmean(logarithms))
+    spread = statistics.stdev(logarithms) if len(own) > 1 else 0.0
+    by_bounds = math.hypot(*map(noise, own)) / len(own)
+    deviation = max(by_bounds, spread / math.sqrt(len(own)))
+    width = math.exp(DEVIATIONS * math.hypot(deviation, spread))  # another measurement is as far off as these
     ratio = time_ms / predicted.time_ms
     warning = None
     if predicted.is_known and abs(math.log(ratio)) > max(SURPRISE, 2 * predicted.deviation):
