@@ -13,6 +13,7 @@ from prediction_samples import cell, grid, measure, true_ms
 
 from ddlbench.cli.main import main
 from ddlbench.errors import ConfigError, DdlbenchError
+from ddlbench.prediction.answer import Answer
 from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.choice import Goal, choose
 from ddlbench.prediction.predictor import learn
@@ -103,6 +104,15 @@ def test_no_option_of_the_front_is_both_slower_and_dearer_than_another(predictor
 def test_what_is_far_from_all_measurements_is_not_recommended(predictor):
     options = ranked(predictor, Goal(), at(2048, 0.0, [6, 600]))
     assert [each.estimate.cell.workers for each in options if not each.excluded] == [6]
+    assert "not known" in options[-1].excluded
+
+
+def test_what_does_not_fit_is_not_to_be_measured_first_though_its_time_is_not_known(predictor):
+    near, far = at(2048, 0.0, [6, 600])
+    for too_large, better in ((far, []), (at(4096, 0.0, [600])[0], [600])):
+        options = ranked(predictor, Goal(), [near, far], [too_large])
+        found = Answer(options, Goal(), "step", {}, []).perhaps_better
+        assert [each.estimate.cell.workers for each in found] == better
     assert "not known" in options[-1].excluded
 
 

@@ -61,6 +61,7 @@ class Option:
         cost: of the training; None: no price is known.
         value: alpha x hours + beta x cost; the least is the best.
         excluded: why it may not be taken; None: it may.
+        fits: whether nothing speaks against its fitting into the memory of a host.
         is_on_front: whether no other option that may be taken is both faster and cheaper.
         probability: that it is the best of those that may be taken.
         gain: by how much measuring it is expected to lower the value of what is taken then.
@@ -71,14 +72,15 @@ class Option:
     cost: float | None
     value: float
     excluded: str | None
+    fits: bool
     is_on_front: bool = False
     probability: float = 0.0
     gain: float = 0.0
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it was left out because nothing can be said of it."""
-        return self.estimate.unknown is not None
+        """Whether it was left out for no other reason than that nothing can be said of it."""
+        return self.fits and self.estimate.unknown is not None
 
     @property
     def hours(self) -> float:
@@ -125,17 +127,16 @@ def _option(found: Estimate, goal: Goal, unfit: Sequence[Cell]) -> Option:
     cost = _cost(found.cell, found.time_ms, steps, goal.price)
     hours = found.time_ms * steps / HOUR_MS
     value = goal.alpha * hours + goal.beta * (cost or 0.0)
-    return Option(found, steps, cost, value, _excluded(found, hours, cost, goal, unfit))
+    fits = not any(_needs_more(found.cell, each, goal.price) for each in unfit)
+    return Option(found, steps, cost, value, _excluded(found, hours, cost, goal, fits), fits)
 
 
-def _excluded(
-    found: Estimate, hours: float, cost: float | None, goal: Goal, unfit: Sequence[Cell]
-) -> str | None:
-    """Why an option may not be taken."""
+def _excluded(found: Estimate, hours: float, cost: float | None, goal: Goal, fits: bool) -> str | None:
+    """Why an option may not be taken. What did not fit is known, whatever else is not."""
+    if not fits:
+        return "does not fit into the memory of a host: this batch or a smaller one did not"
     if found.unknown:
         return f"not known: {found.unknown}"
-    if any(_needs_more(found.cell, each, goal.price) for each in unfit):
-        return "does not fit into the memory of a host: this batch or a smaller one did not"
     if goal.budget is not None and cost is not None and cost > goal.budget:
         return f"costs {cost:.4g}, above the budget of {goal.budget:g}"
     if goal.deadline_h is not None and hours > goal.deadline_h:
