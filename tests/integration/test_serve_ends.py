@@ -55,6 +55,17 @@ def test_an_import_whose_server_is_killed_is_not_half_there(tmp_path):
         assert server.import_table("half", ANWAR).status_code == 201
 
 
+def test_servers_of_two_addresses_with_the_same_port_leave_each_others_files(tmp_path):
+    with served(tmp_path) as first:
+        assert first.import_table("anwar", ANWAR).status_code == 201
+        port = first.url.rstrip("/").rsplit(":", 1)[1]
+        with served(tmp_path, "--host", "127.0.0.2", "--port", port) as second:
+            assert second.get("health").json()["measurements"] == 12
+            assert len(list(tmp_path.glob("logs/*/measurements.sqlite"))) == 2
+        assert first.get("measurements").json()["total"] == 12
+        assert 'route="/import"' in first.get("metrics").text
+
+
 def test_what_has_begun_is_answered_before_it_ends(tmp_path):
     with served(tmp_path) as server:
         assert server.get("health").status_code == 200

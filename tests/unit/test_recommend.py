@@ -18,7 +18,7 @@ from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.choice import Goal, choose
 from ddlbench.prediction.predictor import learn
 from ddlbench.prediction.prices import Price, read_prices
-from ddlbench.prediction.question import choices
+from ddlbench.prediction.question import Unanswerable, choices
 from tests.support.recommender_server import ANWAR
 from tests.support.repository import REPOSITORY
 
@@ -266,6 +266,18 @@ def test_a_price_that_is_written_wrong_is_named(tmp_path, key, value, message):
 def test_a_number_of_workers_that_is_said_twice_is_one_choice():
     cells = choices(MEASURED, {"batch_size": 128}, [2, 3, 2]).cells
     assert [each.workers for each in cells] == [2, 3]
+
+
+def test_too_many_choices_are_refused_before_they_are_made(monkeypatch):
+    many = [Measured(cell(workers=100_000, framework=f"f{number}"), 1.0) for number in range(50)]
+    made = []
+    monkeypatch.setattr(
+        "ddlbench.prediction.question.replace",
+        lambda *args, **changes: made.append(0) or replace(*args, **changes),
+    )
+    with pytest.raises(Unanswerable, match="5000000 options are too many"):
+        choices(many, {"batch_size": 1e9})
+    assert len(made) == 1
 
 
 def test_a_date_may_be_written_as_a_number(tmp_path):

@@ -11,6 +11,7 @@ from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.prediction.cell import Cell, Measured
 
 ONE = ("model", "devices", "runtime")  # of these the question must have one
+MOST_OPTIONS = 256  # of workers, frameworks and strategies that are compared at once
 USUAL = ("image_shape", "vcpus", "host_count", "memory_gb")  # of these the most frequent is taken
 
 
@@ -59,7 +60,8 @@ def choices(
         The choices.
 
     Raises:
-        Unanswerable: a name was never measured, or one must be said; lists those that were.
+        Unanswerable: a name was never measured, or one must be said; lists those that were. Or there are too many
+            choices.
     """
     known: dict[str, float | str | None] = {name: value for name, value in given.items() if value is not None}
     cells = [each.cell for each in measured]
@@ -77,20 +79,24 @@ def choices(
         if name not in known:
             known[name] = _usual(apart, name, assumed)
     systems = sorted({(cell.framework, cell.strategy) for cell in cells})
-    most = max(_values(cells, "workers"))
     asked = Cell(1.0, 1)
     asked = replace(asked, **{field.name: known[field.name] for field in fields(Cell) if field.name in known})  # type: ignore[arg-type]
-    found = tuple(
-        replace(asked, framework=framework, strategy=strategy, workers=count)
-        for framework, strategy in systems
-        for count in dict.fromkeys(workers or range(1, most + 1))
-        if count <= asked.batch_size
-    )
-    if not found:
+    numbers = dict.fromkeys(workers) or range(1, max(_values(cells, "workers")) + 1)
+    counts = [count for count in numbers if count <= asked.batch_size]
+    if not counts:
         raise Unanswerable(
             "workers", f"a batch of {asked.batch_size:g} has too few images for {min(workers)} workers"
         )
-    return Choices(found, assumed)
+    if (options := len(systems) * len(counts)) > MOST_OPTIONS:
+        raise Unanswerable(
+            "workers", f"{options} options are too many to compare; {MOST_OPTIONS} are the most"
+        )
+    found = [
+        replace(asked, framework=framework, strategy=strategy, workers=count)
+        for framework, strategy in systems
+        for count in counts
+    ]
+    return Choices(tuple(found), assumed)
 
 
 def _with(cells: list[Cell], name: str, value: float | str | None) -> list[Cell]:

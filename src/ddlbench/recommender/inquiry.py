@@ -17,7 +17,6 @@ from ddlbench.prediction.predictor import Predictor
 from ddlbench.prediction.prices import Price
 from ddlbench.prediction.question import Choices, Unanswerable, choices
 
-MOST_OPTIONS = 256  # of workers, frameworks and strategies that are compared at once
 MOST_NUMBERS = 64  # of workers that one inquiry names
 
 
@@ -86,12 +85,7 @@ def options_for(training: Training, known: Knowledge) -> Choices:
         Unanswerable: a name was never measured or one must be said, or there are too many options.
     """
     given = training.model_dump(include=set(Training.model_fields) - {"workers"})
-    found = choices(known.measured, given, training.workers)
-    if len(found.cells) > MOST_OPTIONS:
-        raise Unanswerable(
-            "workers", f"{len(found.cells)} options are too many to compare; {MOST_OPTIONS} are the most"
-        )
-    return found
+    return choices(known.measured, given, training.workers)
 
 
 @dataclass(frozen=True)

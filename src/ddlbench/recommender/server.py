@@ -26,7 +26,7 @@ def serve(serving: Serving, port: int) -> int:
     """Serve until a signal comes.
 
     Args:
-        serving: how; its folder gets a folder for this port.
+        serving: how; its folder gets a folder for this address and port.
         port: where; 0: any that is free.
 
     Returns:
@@ -39,8 +39,8 @@ def serve(serving: Serving, port: int) -> int:
     token_of(serving)
     listening = _listen(serving.host, port)
     address, port = listening.getsockname()[:2]
-    serving = replace(serving, folder=serving.folder / f"serve-{port}")
-    # Whoever listens on this port owns the folder; what is there is left from one that was killed.
+    serving = replace(serving, folder=serving.folder / f"serve-{address}-{port}")
+    # Whoever listens there owns the folder; what is there is left from one that was killed.
     shutil.rmtree(serving.folder, ignore_errors=True)
     metrics = serving.folder / "metrics"
     metrics.mkdir(parents=True, mode=0o700)
