@@ -165,6 +165,24 @@ def test_the_page_asks_for_the_token_that_the_server_wants(opened, tmp_path):
         assert token not in page.url
 
 
+def test_a_link_to_an_answer_waits_for_the_token_and_asks_for_all_that_it_says(opened, tmp_path):
+    token = "0123456789abcdef"
+    rows = "\n".join(f"{row},{name}" for row in ANWAR.splitlines()[1:] for name in ("alexnet", "vgg16"))
+    table = f"{ANWAR.splitlines()[0]},model\n{rows}\n"
+    with served(tmp_path, variables={"DDLBENCH_TOKEN": token}) as locked:
+        locked.headers = {"Authorization": f"Bearer {token}"}
+        for name, content in (("first", ANWAR), ("second", table)):
+            assert locked.import_table(name, content).status_code == 201
+        page = opened("?batch_size=64000&latency_ms=20&model=vgg16&table=second", address=locked.url)
+        expect(page.get_by_label("Batch size")).to_have_value("64000")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Recommend").click()
+        headline(page).to_have_text("Take 3 workers")
+        expect(page.locator("#table")).to_have_value("second")
+        expect(page.locator("#model")).to_have_value("vgg16")
+        assert "latency_ms=20" in page.url
+
+
 def test_a_picture_of_the_page_is_taken_again_once_it_is_changed(browser, tmp_path):
     checkout = copy_of_the_repository(tmp_path / "ddlbench")
     assert snakemake(checkout, "--cores", "1", "anwar2021_fig16").returncode == 0

@@ -152,13 +152,13 @@ function showTable(answer) {
 
 async function submit() {
   clearProblems();
-  const question = asked();
   answerPlace.setAttribute("aria-busy", "true");
   answerPlace.replaceChildren(element("p", "Looking… (after new measurements this takes a while: they are learned first)"));
   try {
     const token = document.getElementById("token").value;
     if (token) keepToken(token);
-    if (!tables.length) await loadChoices();
+    if (!tables.length) await loadFirstChoices();
+    const question = asked();
     const answer = await post("recommend", question);
     last = [answer, question];
     showAnswer(answer, question);
@@ -199,24 +199,35 @@ function rowsOf(problems) {
   return element("ul", problems.map(({ line, message }) => element("li", line ? `line ${line}: ${message}` : message)));
 }
 
+/** Take over what the address says for elements of a kind; the table first, which decides what else can be selected. */
+function fillFromAddress(kind) {
+  const said = [...new URLSearchParams(location.search)].sort(([one], [other]) => (other === "table") - (one === "table"));
+  for (const [name, value] of said) {
+    const input = form.elements[name];
+    if (input?.tagName !== kind) continue;
+    input.value = value;
+    if (name === "table") showNames();
+    for (let fold = input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  }
+}
+
+/** Selections of the address wait for their choices, which may need a token. */
+async function loadFirstChoices() {
+  await loadChoices();
+  fillFromAddress("SELECT");
+}
+
 /** Begin with what the address says, so that an answer can be sent as a link. */
 async function begin() {
+  fillFromAddress("INPUT");
   try {
-    await loadChoices();
+    await loadFirstChoices();
   } catch (error) {
     if (error.status === 401) document.getElementById("token-field").hidden = false;
     showProblems(error.problems ?? [{ field: null, message: String(error) }]);
     return;
   }
-  const said = new URLSearchParams(location.search);
-  for (const [name, value] of said) {
-    const input = form.elements[name];
-    if (!input) continue;
-    input.value = value;
-    if (name === "table") showNames();
-    for (let fold = input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-  }
-  if (said.has("batch_size")) await submit();
+  if (new URLSearchParams(location.search).has("batch_size")) await submit();
 }
 
 form.addEventListener("submit", (event) => { event.preventDefault(); submit(); });
