@@ -208,6 +208,13 @@ def test_a_small_parquet_file_of_many_rows_is_refused(tmp_path):
         read_foreign(path)
 
 
+def test_empty_lines_count_as_rows_too(tmp_path):
+    path = tmp_path / "empty.csv"
+    path.write_text("workers\n1\n" + "\n" * files.MOST_ROWS)
+    with pytest.raises(DdlbenchError, match="more than 100000 rows"):
+        read_foreign(path)
+
+
 def test_a_parquet_file_of_one_long_repeated_text_stays_small_in_memory(tmp_path):
     path = tmp_path / "bomb.parquet"
     repeated = pyarrow.DictionaryArray.from_arrays([0] * 50_000, ["m" * 10**6])

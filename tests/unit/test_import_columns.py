@@ -6,7 +6,7 @@ from test_import import imported
 from ddlbench.cli.main import main
 from ddlbench.prediction.foreign.imported import read_imported
 from ddlbench.prediction.question import Unanswerable
-from ddlbench.recommender.uploads import Upload, take_over
+from ddlbench.recommender.uploads import Upload, checked
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_a_column_of_ours_that_there_is_not_is_named_to_the_server_too(tmp_path)
     (tmp_path / "sent").write_text("n,batch,step_time\n1,8,2\n")
     upload = Upload("theirs", ["wokers=n"], None, None, False)
     with pytest.raises(Unanswerable, match="did you mean 'workers'") as refused:
-        take_over(upload, tmp_path / "sent", tmp_path)
+        checked(upload, tmp_path / "sent", tmp_path)
     assert refused.value.key == "column"
 
 

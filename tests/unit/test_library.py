@@ -7,9 +7,10 @@ import pytest
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.recommender import library as library_module
-from ddlbench.recommender.learner import Learned
+from ddlbench.recommender.learner import Learned, learn_from
 from ddlbench.recommender.library import Library, Unreadable
 from ddlbench.recommender.serving import Serving
+from ddlbench.recommender.sources import find_sources
 
 COLUMNS = (
     "point_id,status,model,image_shape,framework,strategy,runtime,devices,batch_size,workers,step_time_ms"
@@ -139,6 +140,22 @@ def test_learning_that_could_not_be_started_is_tried_again_and_says_why_meanwhil
         assert library.problem("here") is None
 
     asyncio.run(story())
+
+
+def test_what_learning_stumbles_over_is_in_the_log_and_nothing_of_it_is_shown(tmp_path, caplog):
+    with pytest.raises(DdlbenchError, match="the log says more") as failed:
+        asyncio.run(learn_from(tmp_path / "none.sqlite", "here", 600))
+    assert "sqlite3" not in str(failed.value)
+    (record,) = [each for each in caplog.records if each.message == "learning failed"]
+    assert "sqlite3.OperationalError" in record.problem
+
+
+def test_too_few_measurements_are_told_by_the_process_that_learns(serving):
+    write_table(serving, "128,1,40")
+    database = library_module.Database(serving.folder / "measurements.sqlite")
+    database.refresh(find_sources(serving.tables, serving.imported))
+    with pytest.raises(DdlbenchError, match=r"^1 measurements are too few"):
+        asyncio.run(learn_from(database.path, "here", 600))
 
 
 def test_measurements_that_nothing_can_be_learned_from_are_not_tried_again(serving, learning):

@@ -29,7 +29,7 @@ from ddlbench.recommender.middleware.observation import measurements as measurem
 from ddlbench.recommender.refusals import MOST_PROBLEMS, REFUSALS, add_refusals, as_response
 from ddlbench.recommender.requests import Filter, ImportQuery, PredictBody, RecommendBody
 from ddlbench.recommender.serving import Serving, from_variable, token_of
-from ddlbench.recommender.uploads import Upload, take_over
+from ddlbench.recommender.uploads import Upload, checked, take_over
 from ddlbench.system.package import package_root
 from ddlbench.system.processes import die_with_parent
 
@@ -125,7 +125,9 @@ def api(serving: Serving, library: Library) -> FastAPI:
             with file.open("wb") as sent:
                 async for part in request.stream():
                     sent.write(part)
-            found = await asyncio.to_thread(take_over, upload, file, serving.imported)
+            async with asyncio.timeout(serving.timeout_s):  # a thread goes on: it must not take over anything
+                found = await asyncio.to_thread(checked, upload, file, serving.imported)
+            await asyncio.to_thread(take_over, upload, found, serving.imported)
         await library.try_to_refresh()  # the table is taken over, whatever else cannot be read
         return as_response(replies.imported(query.name, found, MOST_PROBLEMS), status=201)
 

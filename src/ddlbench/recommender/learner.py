@@ -4,6 +4,7 @@ python -m ddlbench.recommender.learner DATABASE SOURCE
 """
 
 import asyncio
+import logging
 import pickle  # nosec B403: what is read was written by a process of ours
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from ddlbench.prediction.measured import Knowledge
 from ddlbench.prediction.predictor import Predictor, learn
 from ddlbench.recommender.database import Database
 from ddlbench.system.processes import die_with_parent
+
+SAID = 3  # exit status: what is wrong with the measurements is on standard output
+log = logging.getLogger("ddlbench.serve")
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ async def learn_from(database: Path, source: str, timeout_s: float) -> Learned:
         What was learned, and from what.
 
     Raises:
-        DdlbenchError: there is too little to learn from, or it takes too long.
+        DdlbenchError: there is too little to learn from, it takes too long, or it failed, which the log explains.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -63,8 +67,14 @@ async def learn_from(database: Path, source: str, timeout_s: float) -> Learned:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if process.returncode:
-        raise DdlbenchError(problem.decode(errors="replace").strip()[-2000:] or "learning failed")
+    if process.returncode == SAID:
+        raise DdlbenchError(output.decode())
+    if process.returncode:  # whoever asks for /health is not shown what runs here
+        text = problem.decode(errors="replace").strip()[-2000:]
+        log.error("learning failed", extra={"table": source, "status": process.returncode, "problem": text})
+        raise DdlbenchError(
+            "learning failed, by a mistake of ddlbench or for want of memory; the log says more"
+        )
     # Our own process wrote it, into a pipe that nobody else has.
     found: tuple[str, Knowledge, Predictor] = pickle.loads(output)  # nosec B301
     return Learned(*found)
@@ -85,8 +95,8 @@ def main(arguments: list[str]) -> int:
         version, known = Database(Path(database)).knowledge(source)
         found = (version, known, learn(known.measured))
     except DdlbenchError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+        sys.stdout.buffer.write(str(error).encode(errors="replace"))
+        return SAID
     sys.stdout.buffer.write(pickle.dumps(found))
     return 0
 

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.question import Unanswerable
@@ -19,6 +20,7 @@ from ddlbench.recommender.uploads import BadRows, TakenName
 
 log = logging.getLogger("ddlbench.serve")
 MOST_PROBLEMS = 100  # that are shown
+GONE = 499  # as nginx notes it: whoever asked does not wait for the answer, so nobody gets this one
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": replies.Problems, "description": what}
     for status, what in {
@@ -104,6 +106,10 @@ def add_refusals(app: FastAPI) -> None:
             [replies.problem(None, "the database of measurements cannot be read or written now; try again")],
             {"Retry-After": "5"},
         )
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=GONE)
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> Response:

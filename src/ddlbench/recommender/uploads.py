@@ -57,16 +57,16 @@ class Upload:
     leaves_out: bool
 
 
-def take_over(upload: Upload, file: Path, folder: Path) -> Imported:
-    """Import a table that was sent.
+def checked(upload: Upload, file: Path, folder: Path) -> Imported:
+    """Read a table that was sent; nothing is taken over yet.
 
     Args:
         upload: how.
         file: with its content.
-        folder: of imported tables, where it becomes <name>.csv in one step.
+        folder: of imported tables.
 
     Returns:
-        What came of it.
+        What comes of it.
 
     Raises:
         BadRows: rows have mistakes.
@@ -76,8 +76,7 @@ def take_over(upload: Upload, file: Path, folder: Path) -> Imported:
     """
     if upload.name == HERE:
         raise TakenName(f"{HERE!r} is what was measured here: choose another name")
-    output = folder / f"{upload.name}.csv"
-    if output.exists():
+    if (output := _output(upload, folder)).exists():
         raise TakenName(f"there is a table {upload.name!r} already: choose another name, or delete {output}")
     if len(list(folder.glob("*.csv"))) >= MOST_TABLES:
         raise TakenName(f"there are {MOST_TABLES} imported tables already: delete some in {folder}")
@@ -93,6 +92,23 @@ def take_over(upload: Upload, file: Path, folder: Path) -> Imported:
         raise DdlbenchError(str(error).replace(str(file), upload.name)) from None
     if found.mistakes and not upload.leaves_out:
         raise BadRows(found.mistakes)
-    if not create_once(output, as_csv(found.measured, found.per)):
-        raise TakenName(f"there is a table {upload.name!r} already: choose another name")
     return found
+
+
+def take_over(upload: Upload, found: Imported, folder: Path) -> None:
+    """Take over a table that was checked.
+
+    Args:
+        upload: how.
+        found: what came of it.
+        folder: of imported tables, where it becomes <name>.csv in one step.
+
+    Raises:
+        TakenName: there is a table of that name already.
+    """
+    if not create_once(_output(upload, folder), as_csv(found.measured, found.per)):
+        raise TakenName(f"there is a table {upload.name!r} already: choose another name")
+
+
+def _output(upload: Upload, folder: Path) -> Path:
+    return folder / f"{upload.name}.csv"

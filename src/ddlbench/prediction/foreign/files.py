@@ -82,8 +82,8 @@ def _csv(path: Path, content: bytes, header: list[str] | None) -> ForeignTable:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     rows: list[Row] = []
     try:
-        for cells in reader:
-            if len(rows) > MOST_ROWS:
+        for number, cells in enumerate(reader):
+            if number > MOST_ROWS:
                 raise _too_long(path)
             if any(cell.strip() for cell in cells):
                 rows.append((reader.line_num, cells))
