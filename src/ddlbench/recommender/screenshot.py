@@ -1,5 +1,6 @@
 """Pictures of the page: a server of its own, one imported table, and Chromium."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from ddlbench.files import write_atomically
 from ddlbench.prediction.foreign.files import read_foreign
 from ddlbench.prediction.foreign.imported import write_imported
 from ddlbench.prediction.foreign.table import import_table
+from ddlbench.recommender.serving import TOKEN_VARIABLE
 from ddlbench.system.processes import die_with_parent
 
 MOST_S = 300  # to start, to learn, to photograph
@@ -58,10 +60,8 @@ def photograph(table: Path, question: str, picture: Path) -> None:
     program = chromium()
     with tempfile.TemporaryDirectory(prefix="ddlbench-page-") as name:
         folder = Path(name)
-        found = import_table(read_foreign(table), table)
-        write_imported(folder / "imported" / f"{table.stem}.csv", found.measured, found.per)
         taken = folder / "page.png"
-        with _served(folder) as address:
+        with served(table, folder) as address:
             command = [program, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--screenshot={taken}"]
             page = f"{address}?{question}" if question else address
             _run([*command, page])
@@ -82,13 +82,32 @@ def _run(command: list[str]) -> None:
 
 
 @contextmanager
-def _served(folder: Path) -> Iterator[str]:
-    """The address of a server that has learned what is in the folder."""
+def served(table: Path, folder: Path) -> Iterator[str]:
+    """Serve the page until the end of the `with`.
+
+    Args:
+        table: of measurements from others, which answers.
+        folder: for what the server needs.
+
+    Yields:
+        The address of a server that has learned the table.
+
+    Raises:
+        DdlbenchError: the table is none, or the page cannot be served; says why.
+    """
+    taken = import_table(read_foreign(table), table)
+    write_imported(folder / "imported" / f"{table.stem}.csv", taken.measured, taken.per)
     arguments = ("-m", "ddlbench.cli", "serve", "--port", "0", "--tables", "none")
     log = folder / "server.log"
+    variables = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, *arguments], cwd=folder, stdout=output, stderr=output, preexec_fn=die_with_parent
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=variables,  # without a token, which the page would ask for
+            stdout=output,
+            stderr=output,
+            preexec_fn=die_with_parent,
         )
     try:
         deadline = time.monotonic() + MOST_S
@@ -110,5 +129,5 @@ def _served(folder: Path) -> Iterator[str]:
 def _has_learned(address: str) -> bool:
     try:
         return bool(requests.get(f"{address}health", timeout=REQUEST_S).json()["status"] == "ready")
-    except requests.ConnectionError:
+    except requests.RequestException:
         return False
