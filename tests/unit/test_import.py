@@ -229,8 +229,20 @@ def test_an_imported_table_that_somebody_changed_is_refused(tmp_path, changed):
     main(["import", "anwar.csv"])
     path = tmp_path / "imported/anwar.csv"
     path.write_text(path.read_text().replace("419000.0", changed))
-    with pytest.raises(DdlbenchError, match="import it again"):
+    with pytest.raises(DdlbenchError, match="delete it and import it again"):
         read_imported(path)
+
+
+def test_an_imported_table_is_not_replaced_by_another_of_the_same_name(tmp_path, capsys):
+    for folder, text in (("a", PRINTED), ("b", PRINTED.replace("419", "1"))):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "data.csv").write_text(text)
+    assert main(["import", "a/data.csv"]) == main(["import", "a/data.csv"]) == 0
+    first = Path("imported/data.csv").read_text()
+    assert main(["import", "b/data.csv"]) == 1
+    assert "another table of that name" in capsys.readouterr().err
+    assert Path("imported/data.csv").read_text() == first
+    assert main(["import", "b/data.csv", "--output", "imported/other.csv"]) == 0
 
 
 def test_an_imported_table_that_is_named_twice_counts_once(tmp_path):

@@ -64,6 +64,9 @@ def test_bounds_are_wider_by_the_error_where_it_is_known():
     assert list(low) == pytest.approx([9 / 1.1, 10 / 1.1, 9])
     assert list(high) == pytest.approx([12.1, 11, 11])
 
+    in_ms = rows.rename(columns=lambda name: name.replace("step_time", "training_time"))
+    assert [list(each) for each in widest(in_ms, "training_time_ms")] == [list(low), list(high)]
+
     threads = {"vcpu_speedup": [2.0, 2.0, None], "vcpu_speedup_low": [1.6, 1.9, None]}
     rows = rows.assign(**threads, vcpu_speedup_high=[2.2, 3.0, None])
     low, high = widest(rows, "step_time_ms")

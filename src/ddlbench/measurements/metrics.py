@@ -146,6 +146,19 @@ METRICS: dict[str, Metric] = {
 }
 
 
+def metric_of(column: str) -> Metric | None:
+    """Find what a column shows.
+
+    Args:
+        column: of a table, or `<name>_ms`, which a figure makes of the table's `<name>_s`.
+
+    Returns:
+        The metric; None: it is none.
+    """
+    seconds = f"{column.removesuffix('ms')}s" if column.endswith("_ms") else column
+    return METRICS.get(column) or METRICS.get(seconds)
+
+
 def fewest_of_times(records: Sequence[Record]) -> int:
     """Say how many repetitions of a point have an interval of what is a sum over steps.
 
@@ -183,7 +196,7 @@ def bounds_of(column: str, repetitions: int, of_times: str | None) -> str | None
     Returns:
         `interval` (of 95 %), `range`, or None: there are no bounds.
     """
-    return bounds_of_median(repetitions) if isinstance(METRICS.get(column), OfRepetition) else of_times
+    return bounds_of_median(repetitions) if isinstance(metric_of(column), OfRepetition) else of_times
 
 
 def bounds_of_median(repetitions: int) -> str | None:

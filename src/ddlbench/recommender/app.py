@@ -24,8 +24,7 @@ from ddlbench.recommender.learner import Learned
 from ddlbench.recommender.library import Library
 from ddlbench.recommender.middleware.answers import Answers
 from ddlbench.recommender.middleware.guard import Guard
-from ddlbench.recommender.middleware.observation import Observed, for_prometheus
-from ddlbench.recommender.middleware.observation import measurements as measurements_gauge
+from ddlbench.recommender.middleware.observation import Measurements, Observed, for_prometheus
 from ddlbench.recommender.refusals import MOST_PROBLEMS, REFUSALS, add_refusals, as_response
 from ddlbench.recommender.requests import Filter, ImportQuery, PredictBody, RecommendBody
 from ddlbench.recommender.serving import Serving, from_variable, token_of
@@ -168,9 +167,8 @@ def api(serving: Serving, library: Library) -> FastAPI:
     @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, response_class=Response)
     async def metrics() -> Response:
         """Numbers for Prometheus."""
-        for each in library.stored.values():
-            measurements_gauge.labels(each.name).set(each.count)
-        text = await asyncio.to_thread(for_prometheus, serving.folder / "metrics")
+        counts = Measurements({each.name: each.count for each in library.stored.values()})
+        text = await asyncio.to_thread(for_prometheus, serving.folder / "metrics", counts)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/", include_in_schema=False)

@@ -4,7 +4,7 @@ import pandas as pd
 
 from ddlbench.figures.captions.conditions import is_emulated
 from ddlbench.figures.words import listed, values_of
-from ddlbench.measurements.metrics import METRICS, OfStepTime
+from ddlbench.measurements.metrics import OfStepTime, metric_of
 
 
 def emulation_error(measured: pd.DataFrame, y: str) -> list[str]:
@@ -39,4 +39,4 @@ def has_systematic_error(rows: pd.DataFrame, y: str) -> bool:
         Whether it is known for a point.
     """
     known = "systematic_error_percent" in rows and rows["systematic_error_percent"].notna().any()
-    return bool(known) and isinstance(METRICS.get(y), OfStepTime)
+    return bool(known) and isinstance(metric_of(y), OfStepTime)

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pandas as pd
 
 from ddlbench.figures.words import counted, listed, span_of, values_of
-from ddlbench.measurements.metrics import METRICS, OfRepetition, OfStep, bounds_of, bounds_of_median
+from ddlbench.measurements.metrics import OfRepetition, OfStep, bounds_of, bounds_of_median, metric_of
 from ddlbench.plan.catalogue import STRATEGIES
 
 _BOUNDS = {"interval": "95 % intervals", "range": "the range of too few repetitions for an interval"}
@@ -23,7 +23,7 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
     Returns:
         Sentences, with the number of repetitions, launches and timed steps of a point.
     """
-    metric = METRICS.get(y)
+    metric = metric_of(y)
     amount = "bytes" if isinstance(metric, OfStep) else "time"
     pooled = f"total {amount} divided by total steps, over"
     mark = "the median of" if isinstance(metric, OfRepetition) else pooled

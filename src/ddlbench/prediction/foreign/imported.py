@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import read_regular, write_atomically
+from ddlbench.files import create_once, read_regular
 from ddlbench.prediction.cell import Cell, Measured, within_limits
 
 CELL = tuple(field.name for field in fields(Cell))
@@ -19,7 +19,7 @@ _NUMBERS = ("batch_size", "latency_ms", "bandwidth_mbit", "loss_percent", "vcpus
 
 
 def write_imported(path: Path, measured: list[Measured], per: str) -> None:
-    """Write measured cells, whole or not at all.
+    """Write measured cells, whole or not at all; the file may be there already, with the same content.
 
     Args:
         path: of the file; its folder is made if there is none.
@@ -27,9 +27,13 @@ def write_imported(path: Path, measured: list[Measured], per: str) -> None:
         per: what their times are of, `step` or `epoch`.
 
     Raises:
-        DdlbenchError: the disk is full.
+        DdlbenchError: another table is there, or the disk is full.
     """
-    write_atomically(path, as_csv(measured, per))
+    content = as_csv(measured, per)
+    if not create_once(path, content) and path.read_bytes() != content.encode():
+        raise DdlbenchError(
+            f"{path}: another table of that name is there: delete it, or choose another  --output"
+        )
 
 
 def as_csv(measured: list[Measured], per: str) -> str:
@@ -85,7 +89,7 @@ def read_imported(path: Path) -> tuple[list[Measured], str]:
         (per,) = {row["per"] for row in rows}
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise DdlbenchError(
-            f"{path}: this imported table cannot be read ({error}); import it again"
+            f"{path}: this imported table cannot be read ({error}); delete it and import it again"
         ) from None
     return measured, per
 

@@ -1,11 +1,14 @@
 """What is seen of the requests: a line of JSON for each, and numbers for Prometheus that all processes share."""
 
 import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,7 +41,6 @@ cached_total = Counter("ddlbench_cached_answers", "Answers that had been given b
 request_seconds = Histogram(
     "ddlbench_request_seconds", "Time until the end of a response.", ["route"], buckets=BUCKETS_S
 )
-measurements = Gauge("ddlbench_measurements", "Measured cells.", ["table"], multiprocess_mode="mostrecent")
 
 
 class Observed:
@@ -91,15 +93,39 @@ def _method(scope: Scope) -> str:
     return scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else "other"
 
 
-def for_prometheus(folder: Path) -> bytes:
+@dataclass(frozen=True, eq=False)  # the registry needs a hash
+class Measurements:
+    """How many measured cells there are now, which every process knows: a table that is deleted is gone from here too.
+
+    Attributes:
+        counts: of tables, by name.
+    """
+
+    counts: Mapping[str, int]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Give prometheus_client the numbers.
+
+        Yields:
+            The metric.
+        """
+        found = GaugeMetricFamily("ddlbench_measurements", "Measured cells.", labels=["table"])
+        for table, count in self.counts.items():
+            found.add_metric([table], count)
+        yield found
+
+
+def for_prometheus(folder: Path, measurements: Measurements) -> bytes:
     """Write the numbers of all processes.
 
     Args:
         folder: where they keep them.
+        measurements: of tables.
 
     Returns:
         Text in Prometheus' format.
     """
     registry = CollectorRegistry()
     MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]
+    registry.register(measurements)
     return generate_latest(registry)
