@@ -188,7 +188,20 @@ def test_the_answer_names_cost_runners_up_and_an_old_price(anwar, capsys):
     assert "the price of t2.large is from 2021-06-23" in shown
 
 
-def test_traffic_of_epochs_is_left_out_of_the_cost_and_the_answer_says_so(anwar, capsys):
+@pytest.mark.parametrize(
+    ("times", "why"),
+    [
+        ("time_per_epoch", "how many steps an epoch has is not known; import the table with  --images N"),
+        ("step_time_s", "how many bytes its model has is not known"),
+    ],
+)
+def test_traffic_that_nobody_can_count_is_left_out_of_the_cost_and_the_answer_says_so(
+    anwar, capsys, times, why
+):
+    Path("imported/anwar.csv").unlink()
+    Path("anwar.csv").write_text(ANWAR.replace("time_per_epoch", times))
+    assert main(["import", "anwar.csv"]) == 0
+    capsys.readouterr()
     prices = Path("config/prices.yaml")
     question = [*anwar, "--latency", "20", "--machine", "t2.large", "--steps", "100", "--json"]
     assert main(question) == 0
@@ -197,9 +210,8 @@ def test_traffic_of_epochs_is_left_out_of_the_cost_and_the_answer_says_so(anwar,
     assert main(question) == 0
     priced = json.loads(capsys.readouterr().out)
     assert priced["best"]["cost"] == free["best"]["cost"]
-    assert [each for each in priced["warnings"] if each not in free["warnings"]] == [
-        "traffic is not in the costs: how many steps an epoch has is not known; import the table with  --images N"
-    ]
+    warnings = [each for each in priced["warnings"] if each not in free["warnings"]]
+    assert warnings == [f"traffic is not in the costs: {why}"]
 
 
 @pytest.mark.parametrize(

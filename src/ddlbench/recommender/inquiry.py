@@ -16,6 +16,7 @@ from ddlbench.prediction.measured import Knowledge
 from ddlbench.prediction.predictor import Predictor
 from ddlbench.prediction.prices import Price
 from ddlbench.prediction.question import Choices, Unanswerable, choices
+from ddlbench.prediction.workload import UNKNOWN, workload
 
 MOST_NUMBERS = 64  # of workers that one inquiry names
 
@@ -151,11 +152,9 @@ def recommended(question: Question, known: Knowledge, predictor: Predictor, toda
     """
     cells, goal = question.choices.cells, question.goal
     warnings = _warnings(goal.price, cells[0], today)
-    if known.per == "epoch" and goal.price and goal.price.gigabyte:
-        goal = replace(goal, price=replace(goal.price, gigabyte=0.0))  # bytes are counted of steps
-        warnings.append(
-            "traffic is not in the costs: how many steps an epoch has is not known; import the table with  --images N"
-        )
+    if goal.price and goal.price.gigabyte and (why := _uncounted(known, cells[0])):
+        goal = replace(goal, price=replace(goal.price, gigabyte=0.0))
+        warnings.append(f"traffic is not in the costs: {why}")
     options = choose(predictor, known.measured, cells, goal, known.unfit)
     return Answer(options, goal, known.per, question.choices.assumed, warnings)
 
@@ -180,6 +179,15 @@ def _price(inquiry: Inquiry, prices: Mapping[str, Price]) -> Price | None:
             "Prices are in config/prices.yaml",
         )
     return prices[inquiry.machine]
+
+
+def _uncounted(known: Knowledge, cell: Cell) -> str | None:
+    """Why nobody can count the bytes that are sent; all options train the same model."""
+    if known.per == "epoch":
+        return "how many steps an epoch has is not known; import the table with  --images N"
+    if workload(cell.model, cell.image_shape) == UNKNOWN:
+        return "how many bytes its model has is not known"
+    return None
 
 
 def _warnings(price: Price | None, cell: Cell, today: date) -> list[str]:
