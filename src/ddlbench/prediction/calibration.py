@@ -10,6 +10,7 @@ from scipy.optimize import nnls
 
 Vector = NDArray[np.float64]
 LEAST = 0.02  # relative; no prediction is taken to be better than that
+MOST_GROUPS = 200  # of errors that are left out together; of fewer errors, each is left out alone
 FEWEST = 8  # cross-validated errors that an uncertainty of each part is learned from
 
 
@@ -64,27 +65,35 @@ def calibrate(errors: Vector, shares: Sequence[Mapping[str, float]], deviations:
     Returns:
         The calibration.
     """
-    parts = sorted({part for each in shares for part in each})
-    scores = np.empty(len(errors))
-    for i, error in enumerate(errors):  # an error is not measured by a scale that it has had a part in
-        others = _variances(np.delete(errors, i), [*shares[:i], *shares[i + 1 :]], parts)
-        scores[i] = abs(error) / Calibration(others, np.empty(0)).scale(shares[i], float(deviations[i]))
-    return Calibration(_variances(errors, shares, parts), np.sort(scores))
+    count, parts = len(errors), sorted({part for each in shares for part in each})
+    squares = np.array([[each.get(part, 0.0) ** 2 for part in parts] for each in shares])
+    squares = squares.reshape(count, len(parts))
+    scores = np.empty(count)
+    for some in np.array_split(np.arange(count), max(1, min(count, MOST_GROUPS))):
+        # An error is not measured by a scale that it has had a part in.
+        others = _variances(np.delete(errors, some), np.delete(squares, some, axis=0))
+        scores[some] = np.abs(errors[some]) / _scales(squares[some] @ others, deviations[some])
+    variances = _variances(errors, squares).tolist()
+    return Calibration(dict(zip(parts, variances, strict=True)), np.sort(scores))
 
 
-def _variances(
-    errors: Vector, shares: Sequence[Mapping[str, float]], parts: Sequence[str]
-) -> dict[str, float]:
+def _scales(variances: Vector, deviations: Vector) -> Vector:
+    found: Vector = np.sqrt(variances + deviations**2 + LEAST**2)
+    return found
+
+
+def _variances(errors: Vector, squares: Vector) -> Vector:
     """Variances by part, which the squared errors tell; held to a common one, as if each had been seen once in all."""
+    parts = squares.shape[1]
     common = float((1.4826 * np.median(np.abs(errors))) ** 2) if len(errors) else 1.0
     if len(errors) < FEWEST:
-        return dict.fromkeys(parts, max(common, LEAST**2))
-    rows = np.array([[each.get(part, 0.0) ** 2 for part in parts] for each in shares])
+        return np.full(parts, max(common, LEAST**2))
     bounded = np.minimum(errors**2, 1.0)  # a single tenfold error would be all that counts
     weights = 1 / (bounded.mean() + bounded)
-    pulls = np.eye(len(parts)) / (2 * bounded.mean())
+    pulls = np.eye(parts) / (2 * bounded.mean())
+    solution: Vector
     solution, _ = nnls(
-        np.vstack([rows * weights[:, None], pulls]),
+        np.vstack([squares * weights[:, None], pulls]),
         np.concatenate([bounded * weights, pulls.sum(axis=1) * common]),
     )
-    return dict(zip(parts, map(float, solution), strict=True))
+    return solution
