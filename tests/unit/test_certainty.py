@@ -11,6 +11,7 @@ CASES = {
     "one that is known and one that is hardly": ([0, 0], [1.0, 1.3], [0.005, 0.8]),
     "with fixed costs": ([0.5, 0.1, 0.0], [1.0, 1.3, 1.6], [0.3, 0.1, 0.2]),
     "many alike": ([0] * 12, [1 + 0.02 * i for i in range(12)], [0.1] * 12),
+    "whose means are in another order": ([0, 0, 0], [1.0, 1.1, 1.2], [0.9, 0.1, 0.05]),
     "one far behind": ([0, 0], [1.0, 50.0], [0.05, 0.1]),
 }
 
@@ -32,15 +33,18 @@ def test_probabilities_are_the_shares_of_draws_in_which_a_value_is_the_least(cas
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_gains_are_what_draws_gain_by_taking_the_better_of_one_and_the_best_other(case):
+def test_gains_are_what_draws_gain_by_taking_one_where_it_is_less_than_the_first_of_the_others(case):
     values = uncertain(*case)
     samples = drawn(values)
-    means = values.fixed + values.median * np.exp(values.deviation**2 / 2)
+    medians = values.fixed + values.median
+    taken = samples[:, medians.argmin()].mean()
     expected = []
     for number, own in enumerate(samples.T):
-        other = np.delete(means, number).min()
-        expected.append(means.min() - np.minimum(own, other).mean())
-    assert values.gains() == pytest.approx(expected, abs=0.003 * means.min())
+        others = [each for each in medians.argsort() if each != number]
+        other = samples[:, others[0]]
+        gain = taken - np.where(own < medians[others[0]], own, other).mean()
+        expected.append(max(gain, 0.0))
+    assert values.gains() == pytest.approx(expected, abs=0.003 * taken)
 
 
 def test_what_is_far_behind_gains_nothing_at_all():

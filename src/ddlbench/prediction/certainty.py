@@ -11,7 +11,7 @@ Vector = NDArray[np.float64]
 # Gauss-Legendre quadrature over a probability from 0 to 1: where, and how much each counts.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _NORMAL, _SHARES = ndtri((_NODES + 1) / 2), _WEIGHTS / 2
-NEGLIGIBLE = 1e-6  # of the least mean; what gains less gains nothing
+NEGLIGIBLE = 1e-6  # of the mean of what is taken; what gains less gains nothing
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,24 @@ class Uncertain:
     def gains(self) -> Vector:
         """Find by how much knowing one value lowers the expected value of what is taken then.
 
-        Without knowing it, the one with the least mean is taken; else it or the best of the others, whichever is less.
+        Values are ranked by their medians: without knowing it, the first one is taken; else it or the first of the
+        others, whichever is less.
 
         Returns:
             The gains, zero or more.
         """
+        count = len(self.fixed)
+        if count < 2:
+            return np.zeros(count)
+        typical = self.fixed + self.median
         means = self.fixed + self.median * np.exp(self.deviation**2 / 2)
-        if len(means) < 2:
-            return np.zeros(len(means))
-        first, second = np.sort(means)[:2]
-        others = np.where(means == first, second, first)
-        reached = self._normal(others)
-        # The mean of a log-normal value below a bound (Aitchison 1957, eq. 2.4), and the bound for all that is above.
+        first, second = np.argsort(typical, kind="stable")[:2]
+        other = np.where(np.arange(count) == first, second, first)
+        reached = self._normal(typical[other])
+        # The mean of a log-normal value below a bound (Aitchison 1957, eq. 2.4), and the other's for all that is above.
         below = self.fixed * ndtr(reached) + (means - self.fixed) * ndtr(reached - self.deviation)
-        gains = first - (below + others * ndtr(-reached))
-        return np.where(gains > NEGLIGIBLE * abs(first), gains, 0.0)
+        gains = means[first] - (below + means[other] * ndtr(-reached))
+        return np.where(gains > NEGLIGIBLE * abs(means[first]), gains, 0.0)
 
     def _normal(self, values: Vector) -> Vector:
         """Of what standard normal number each value is made; a value below all that can be: of minus infinity."""
