@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ddlbench.containers.container import Needs
 
-_OF_THE_PROGRAM = ("PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR")
+OF_THE_PROGRAM = ("PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR")
 
 
 def apptainer_argv(
@@ -52,5 +52,5 @@ def program_environment(
         The kept variables, and those for inside under names like `APPTAINERENV_NAME`.
     """
     prefix = f"{Path(program).name.upper()}ENV_"
-    kept = {name: value for name, value in inherited.items() if name in _OF_THE_PROGRAM}
+    kept = {name: value for name, value in inherited.items() if name in OF_THE_PROGRAM}
     return kept | {prefix + name: value for name, value in variables.items()}

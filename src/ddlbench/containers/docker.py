@@ -13,7 +13,7 @@ from ddlbench.containers.container import Needs
 OCI_RUNTIME = "ddlbench"
 LABEL = "ddlbench.run"
 NETWORK, PROCESSES = "DDLBENCH_NETWORK_NAMESPACE", "DDLBENCH_PROCESS_NAMESPACE"
-_OF_ITS_CLIENT = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG")
+OF_ITS_CLIENT = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG")
 
 
 @dataclass(frozen=True)
@@ -151,5 +151,5 @@ def client_environment(inherited: Mapping[str, str], address: str) -> dict[str, 
     Returns:
         The kept variables, and the address under the names that Docker and Podman read.
     """
-    kept = {name: value for name, value in inherited.items() if name in _OF_ITS_CLIENT}
+    kept = {name: value for name, value in inherited.items() if name in OF_ITS_CLIENT}
     return kept | {"DOCKER_HOST": address, "CONTAINER_HOST": address}

@@ -6,6 +6,8 @@ from ddlbench.launch.network_variables import network_variables
 from ddlbench.system.package import package_root
 from ddlbench.workers.modules import MODULES
 
+OF_WORKERS = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+
 
 def workers_argv(python: str, worker: str) -> list[str]:
     """Write the command of the fork server.
@@ -39,11 +41,7 @@ def workers_environment(
     Returns:
         Values by name.
     """
-    kept = {
-        name: value
-        for name, value in inherited.items()
-        if name in ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
-    }
+    kept = {name: value for name, value in inherited.items() if name in OF_WORKERS}
     return (
         kept
         | {

@@ -34,7 +34,7 @@ class GroupJob:
         datasets: files by name and image shape.
         readable: folders that workers in containers read.
         timeouts: of its phases.
-        inherited: the driver's environment variables.
+        inherited: the driver's environment variables that are read, as of `inherited_variables`.
         logs: the folder for the members' logs.
         facts: of this machine, for the records.
         framework_timeout_s: for frameworks' own waiting (None: the sum of the time-outs of preparing and of a step).

@@ -19,6 +19,7 @@ from ddlbench.hosts.group_on_hosts import launched
 from ddlbench.launch.gpus import gpus_here
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.group_member import WorkerFailed
+from ddlbench.launch.inherited import inherited_variables
 from ddlbench.launch.roles import members
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.measurements.collectives import BUS_FACTORS, ELEMENT_BYTES, whole_bytes
@@ -189,7 +190,7 @@ def _probe(link: Link, hosts: int, wanted: list[Asked], how: How) -> Found:
         members=members("torch", "ring_allreduce", hosts, hosts),
         environments={BARE: RuntimeEnvironment(how.python)},
         timeouts=how.timeouts,
-        inherited=dict(os.environ),
+        inherited=inherited_variables(),
         logs=str(how.logs.resolve()),
     )
     job = CollectivesJob(group, link, wanted, how.rule, how.tolerances)

@@ -29,6 +29,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
 from ddlbench.hosts.this_machine import raise_loopback
 from ddlbench.launch.container_starter import in_container
+from ddlbench.launch.inherited import inherited_variables
 from ddlbench.measurements import facts, provenance, runtime_network
 from ddlbench.network.star import Star
 from ddlbench.plan import Plan
@@ -102,7 +103,7 @@ def probe_runtimes(environments: Described, *, rounds: int, logs: Path) -> tuple
             found[bridged] = {}
     within = user_namespace(environments)
     for number in range(rounds):
-        job = RoundJob(environments, dict(os.environ), number)
+        job = RoundJob(environments, inherited_variables(), number)
         answer = answer_of(__name__, job, Round, logs=logs, within=within)
         times_s = [((each.runtime, each.network), each.median_s) for each in answer.timed]
         if bridged in found:

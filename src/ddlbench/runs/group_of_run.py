@@ -1,6 +1,5 @@
 """The job of a run's worker group: all that its launcher needs to start it."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from ddlbench.environments.materials import Materials, dataset_folders
 from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.launch.group_job import GroupJob, fabric_of
+from ddlbench.launch.inherited import inherited_variables
 from ddlbench.launch.roles import worker_of
 from ddlbench.network.hosts import Placement
 from ddlbench.plan import Plan, Run
@@ -40,7 +40,7 @@ def group_job(
         logs: a folder.
 
     Returns:
-        The group's job. It inherits the environment variables of this process.
+        The group's job. It inherits those environment variables of this process that workers read.
     """
     point, settings = run.points[0], plan.settings
     return GroupJob(
@@ -60,7 +60,7 @@ def group_job(
         datasets=datasets,
         readable=dataset_folders(settings.datasets, materials.datasets.values()),
         timeouts=timeouts_of(run, here, settings.timeouts),
-        inherited=dict(os.environ),
+        inherited=inherited_variables(),
         logs=str(logs.resolve()),
         facts=machine,
         framework_timeout_s=_NEVER_S if here.waits else None,
