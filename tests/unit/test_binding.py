@@ -42,6 +42,7 @@ def test_numa_nodes_are_read_from_the_kernels_files(tmp_path):
     assert numa_of_cores(tmp_path) == {0: 0, 1: 0, 4: 0, 2: 1, 3: 1}
     assert numa_of_device("00000000:3B:00.0", tmp_path) == 1
     assert numa_of_device("00000000:5E:00.0", tmp_path) == -1
+    assert numa_of_device("", tmp_path) == -1
     assert listed("") == []
 
 

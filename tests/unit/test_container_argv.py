@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from ddlbench.containers.apptainer import apptainer_argv, program_environment
 from ddlbench.containers.container import Needs, variables_inside
 from ddlbench.containers.docker import JoinedNamespaces, client_environment, docker_argv, published_argv
 from ddlbench.containers.podman import podman_argv, user_namespace
+from ddlbench.emulate.contained import Image, container_argv
 from ddlbench.environments.runtime_environment import Engine, RuntimeEnvironment
+from ddlbench.network.hosts import Host
 from ddlbench.system.package import package_root
 
 COMMAND = [
@@ -124,3 +128,23 @@ def test_programs_of_containers_get_what_they_need_and_no_secret():
             "HOME": "/users/ada",
             f"{name}_OMP_NUM_THREADS": "1",
         }
+
+
+@pytest.mark.parametrize(
+    ("core_share", "period_us", "quota_us"),
+    [(0.5, 10_000, 5000), (0.1, 10_000, 1000), (1 / 16, 16_000, 1000), (1 / 300, 300_000, 1000)],
+)
+def test_a_host_of_an_emulation_has_its_share_in_a_quota_that_docker_takes(core_share, period_us, quota_us):
+    host = Host("h1", "10.66.0.1", (0,), 1, 2**30, core_share)
+    argv = container_argv(
+        Image("busybox", "sha256:f00", "unix:///docker.sock", "/here"),
+        ["true"],
+        {},
+        [host],
+        0,
+        outer_process=7,
+        outer_user=(1000, 1001),
+        namespace=8,
+    )
+    assert argv[argv.index("--cpu-period") + 1] == str(period_us)
+    assert argv[argv.index("--cpu-quota") + 1] == str(quota_us)

@@ -52,9 +52,14 @@ def test_partitions_are_what_sinfo_says():
             "no node of partition 'main' has the feature 'ibb' (constraint) (did you mean 'ib'?)",
         ),
         (
-            Request("job", "main", constraint="[ib*2|edr]"),
+            Request("job", "main", constraint="ib&edr"),
             "no node of partition 'main' has the feature 'edr' (constraint) (did you mean 'hdr'?)",
         ),
+        (
+            Request("job", "main", constraint="[ibb*2|edr]"),
+            "no node of partition 'main' has the feature 'ibb' (constraint) (did you mean 'ib'?)",
+        ),
+        (Request("job", "main", constraint="[ib*2|edr]"), None),
         (Request("job", "main", constraint="'ib&hdr'"), None),
     ],
 )

@@ -61,10 +61,10 @@ def numa_of_device(pci_address: str, sysfs: Path = _SYSFS) -> int:
         sysfs: where the kernel's sysfs is mounted.
 
     Returns:
-        The node; -1 if it is not known.
+        The node; -1 if it is not known, as of a GPU of a virtual machine that has no such address.
     """
-    domain, rest = pci_address.lower().split(":", 1)
     try:
+        domain, rest = pci_address.lower().split(":", 1)
         return int((sysfs / "bus/pci/devices" / f"{domain[-4:]}:{rest}" / "numa_node").read_text())
     except (OSError, ValueError):
         return -1

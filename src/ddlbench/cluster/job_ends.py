@@ -10,7 +10,9 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import monotonic
+from typing import IO
 
 from ddlbench.system.processes import die_with_parent
 
@@ -48,7 +50,8 @@ class JobEnds:
     _bad_since: dict[str, float] = field(default_factory=dict)  # jobs that look as if they had ended badly
     _states: dict[str, str] | None = None  # by number; None: SLURM does not answer
     _asked: float = float("-inf")
-    _question: "subprocess.Popen[str] | None" = None
+    _question: "subprocess.Popen[bytes] | None" = None
+    _answer: IO[str] = field(init=False)  # what it prints
 
     def command(self, token: str, command: str) -> str:
         """Have a command write down how it has ended.
@@ -90,17 +93,19 @@ class JobEnds:
         if self._question is None:
             if at_once or since_s >= _ASK_S:
                 self._asked = monotonic()
+                # A pipe would be full of the states of some thousand jobs.
+                self._answer = TemporaryFile("w+")  # noqa: SIM115
                 self._question = subprocess.Popen(
                     ["squeue", "--noheader", "--states=all", "--format=%i|%T", "--name", self.name],
                     stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
+                    stdout=self._answer,
                     stderr=subprocess.DEVNULL,
-                    text=True,
                     preexec_fn=die_with_parent,
                 )
         elif (status := self._question.poll()) is not None:
-            output, _ = self._question.communicate()
-            self._states = None if status else dict(line.split("|", 1) for line in output.splitlines())
+            with self._answer as answer:
+                answer.seek(0)
+                self._states = None if status else dict(line.rstrip().split("|", 1) for line in answer)
             self._question = None
         elif since_s >= _ASK_S:
             self._states = None

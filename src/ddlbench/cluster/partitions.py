@@ -145,9 +145,12 @@ def refusal(request: Request, known: Sequence[Partition]) -> str | None:
     if len(there) < request.nodes:
         return f"{where} has {len(there)} nodes, and {request.nodes} are asked for{without}"
     features = {feature for node in found.nodes for feature in node.features}
-    for asked in _features(request.constraint):
-        if asked not in features:
-            return f"no node of {where} has the feature {asked!r} (constraint){nearest(asked, features)}"
+    asked = _features(request.constraint)
+    missing = [each for each in asked if each not in features]
+    if missing and ("|" not in request.constraint or missing == asked):
+        return (
+            f"no node of {where} has the feature {missing[0]!r} (constraint){nearest(missing[0], features)}"
+        )
     return None
 
 

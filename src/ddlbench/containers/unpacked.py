@@ -51,7 +51,7 @@ def unpack(sif: Path, sha256: str, program: str) -> None:
         DdlbenchError: it cannot be unpacked.
     """
     tree = unpacked_folder(sif, sha256)
-    with sif.open("rb") as held:
+    with sif.with_suffix(".lock").open("w") as held:  # NFS locks only what is opened for writing
         fcntl.flock(held, fcntl.LOCK_EX)  # the kernel releases the lock when we end
         if tree.is_dir():
             return

@@ -1,13 +1,14 @@
 """The command in a container of Docker's on each host, which joins the host's network and the sandbox's processes.
 
-A host's share of its cores is Docker's to keep (a quota in periods of 10 ms), as the fillers of a host are in another
-control group than its container, and would take their turns beside it.
+A host's share of its cores is Docker's to keep (a quota in periods of 10 ms, or of longer ones for less than a tenth of
+a core), as the fillers of a host are in another control group than its container, and would take their turns beside it.
 """
 
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from math import ceil
 
 from ddlbench.containers.docker import LABEL, NETWORK, OCI_RUNTIME, PROCESSES
 from ddlbench.containers.engines import describe
@@ -15,6 +16,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.network.hosts import Host
 
 _PERIOD_US = 10_000
+_LEAST_QUOTA_US = 1000  # that Docker takes
 _MODE = "emulate"
 
 
@@ -74,8 +76,9 @@ def container_argv(
         NETWORK: f"{supervisor}/fd/{namespace}",
         PROCESSES: f"{supervisor}/ns/pid",
     }
-    quota_us = round(_PERIOD_US * here.core_share * len(here.cores))
-    limited = ("--cpu-period", str(_PERIOD_US), "--cpu-quota", str(quota_us))
+    cores = here.core_share * len(here.cores)
+    period_us = max(_PERIOD_US, ceil(_LEAST_QUOTA_US / cores))
+    limited = ("--cpu-period", str(period_us), "--cpu-quota", str(round(period_us * cores)))
     return [
         *("docker", "run", "--rm", "--pull", "never", "--label", f"{LABEL}={_MODE}"),
         *("--runtime", OCI_RUNTIME, "--network", "host", "--security-opt", "no-new-privileges"),
