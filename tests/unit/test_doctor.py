@@ -15,7 +15,7 @@ from ddlbench.doctor.questions import questions
 from ddlbench.doctor.screen import WIDTH, screen
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.plan import Plan, load
-from ddlbench.sandbox.sandbox import check_sandbox
+from ddlbench.sandbox.sandbox import SandboxSlow, check_sandbox
 from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 EVERYTHING = [
@@ -212,6 +212,18 @@ def test_an_environment_whose_description_is_damaged_is_one_that_is_made_when_it
     (tmp_path / "containers").symlink_to(REPOSITORY / "containers")
     asked = {each[:2]: each[2] for each in questions(plan.settings, tmp_path, patience_s=60)}
     assert asked["framework", "torch"]().says == "made when a figure first needs it"
+
+
+@pytest.mark.parametrize("asked", [("privilege", "sandbox"), ("fabric", "emulated")])
+def test_a_sandbox_that_takes_too_long_is_no_sandbox_that_is_forbidden(plan, monkeypatch, asked):
+    def slow(*, patience_s):
+        assert patience_s == 60
+        raise SandboxSlow("not made in 60 s")
+
+    monkeypatch.setattr("ddlbench.doctor.questions.check_sandbox", slow)
+    (question,) = (each for each in questions(plan.settings, REPOSITORY, patience_s=60) if each[:2] == asked)
+    (finding,) = findings([question], patience_s=60)
+    assert finding.is_here is None
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,17 @@ import errno
 import os
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
+from pyroute2.netlink.exceptions import NetlinkError
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.network.star import Star
+from ddlbench.network.wiring import Wiring
 from ddlbench.runs.preconditions import check_room
 from ddlbench.sandbox import sandbox
-from ddlbench.sandbox.refusals import advice, kernel_settings
+from ddlbench.system.refusals import advice, kernel_settings
 
 DEBIANS, UBUNTUS = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_unprivileged_userns"
 
@@ -29,6 +33,7 @@ def refused(number: int, settings: dict[str, str] | None = None, *, in_container
         (errno.EPERM, {DEBIANS: "1", UBUNTUS: "1"}, False, f"sysctl -w {UBUNTUS}=0"),
         (errno.EPERM, {DEBIANS: "1"}, True, "--security-opt seccomp=unconfined"),
         (errno.EPERM, {}, False, "a security module may forbid it"),
+        (errno.EMFILE, {}, True, "ulimit -n"),
         (errno.ENOMEM, {}, True, "no memory left"),
         (errno.EAGAIN, {}, False, "ulimit -u"),
         (errno.EINVAL, {}, False, "CONFIG_USER_NS"),
@@ -52,6 +57,38 @@ def test_a_limit_of_the_kernel_is_named_by_the_setting_that_is_used_up():
     )
     assert "sysctl -w user.max_net_namespaces=" in answer.stderr
     assert "max_user_namespaces" not in answer.stderr.rpartition("\n\n")[2]
+
+
+@pytest.mark.needs("sandboxes")
+def test_a_limit_of_namespaces_that_hosts_reach_is_not_taken_for_a_full_disk():
+    for_the_sandbox_alone = 'echo 1 >/proc/sys/user/max_net_namespaces && exec unshare --net "$@"'
+    answer = subprocess.run(
+        [
+            *("unshare", "--user", "--map-root-user", "sh", "-c", for_the_sandbox_alone, "sh"),
+            *(sys.executable, "-m", "ddlbench.doctor.links"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == DdlbenchError.exit_code
+    assert answer.stderr.startswith("the kernel refuses emulated hosts (")
+    assert "sysctl -w user.max_net_namespaces=" in answer.stderr
+
+
+def test_a_kernel_without_the_modules_of_links_is_told_by_their_names(monkeypatch):
+    def unknown(*_, **__):
+        raise NetlinkError(errno.EOPNOTSUPP, "Unknown device type")
+
+    monkeypatch.setattr(Wiring, "router", unknown)
+    with pytest.raises(DdlbenchError, match=r"Unknown device type.*\n  modprobe -a veth sch_tbf"):
+        Star(["10.66.0.1"], congestion_control="cubic")
+
+
+def test_a_link_that_the_kernel_refuses_is_told_too():
+    star = object.__new__(Star)
+    star.backend = Mock(shape=Mock(side_effect=NetlinkError(errno.ENOENT, "Specified qdisc kind is unknown")))
+    with pytest.raises(DdlbenchError, match=r"qdisc kind is unknown.*\n  modprobe -a veth sch_tbf"):
+        star.shape(None)
 
 
 @pytest.mark.parametrize("user", [0, 1000])

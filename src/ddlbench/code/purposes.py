@@ -27,7 +27,7 @@ ALWAYS = {
     "ddlbench.environments": "What an environment holds is in the fingerprint, by its hash.",
     "ddlbench.measurements.facts": "Facts are kept beside a result; those that decide are in the fingerprint.",
     "ddlbench.measurements.provenance": "It says afterwards what a result was made of.",
-    "ddlbench.sandbox.refusals": "It words why a machine allows no sandbox.",
+    "ddlbench.system.refusals": "It words why a machine allows no sandbox.",
     "ddlbench.workers.modules": "It names all workers; the one that runs is a root.",
 }
 CARRYING = {

@@ -26,7 +26,7 @@ from ddlbench.launch.gpus import gpus_here
 from ddlbench.network.fabrics import interface_of
 from ddlbench.network.interfaces import speed
 from ddlbench.plan.settings import Settings
-from ddlbench.sandbox.sandbox import check_sandbox, sandbox_argv
+from ddlbench.sandbox.sandbox import SandboxSlow, check_sandbox, sandbox_argv
 
 _MODULE_OF_LINKS = "ddlbench.doctor.links"
 _PODMANS_SOCKETS = ("{own}/podman/podman.sock", "/run/podman/podman.sock")
@@ -63,7 +63,7 @@ def questions(settings: Settings, root: Path, *, patience_s: float) -> list[Ques
         ("scheduler", "slurm", partial(_slurm, patience_s)),
         ("scheduler", "gpu nodes", partial(_gpu_nodes, patience_s)),
         ("privilege", "root", _root),
-        ("privilege", "sandbox", _sandbox),
+        ("privilege", "sandbox", partial(_sandbox, patience_s)),
         ("privilege", "pinning", _pinning),
     ]
 
@@ -126,10 +126,10 @@ def _fabric(name: str, named: Mapping[str, str | None]) -> Finding:
 
 def _emulated(patience_s: float) -> Finding:
     """Make two emulated hosts with a link, in a sandbox that ends with the question."""
-    check_sandbox()
+    _sandbox(patience_s)
     answer = _answer_of(sandbox_argv([sys.executable, "-m", _MODULE_OF_LINKS]), patience_s)
     if answer.returncode:
-        return lacking("fabric", "emulated", (answer.stderr.strip().splitlines() or ["it fails"])[-1])
+        return lacking("fabric", "emulated", answer.stderr)
     backend = answer.stdout.strip()
     instead = "" if backend.endswith("netem") else ", as this kernel has no netem"
     return here("fabric", "emulated", f"links by {backend}{instead}")
@@ -215,8 +215,11 @@ def _root() -> Finding:
     )
 
 
-def _sandbox() -> Finding:
-    check_sandbox()
+def _sandbox(patience_s: float) -> Finding:
+    try:
+        check_sandbox(patience_s=patience_s)
+    except SandboxSlow as error:
+        raise NoAnswer(str(error)) from None
     return here("privilege", "sandbox", "namespaces of our own can be made")
 
 

@@ -7,13 +7,15 @@ hardware address. When the process ends, even by SIGKILL, the kernel removes all
 """
 
 import socket
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ddlbench.errors import ConfigError
+from pyroute2.netlink.exceptions import NetlinkError
+
+from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port, steer
 from ddlbench.network.shaping import Backend, choose_backend
@@ -23,6 +25,7 @@ from ddlbench.network.wiring import Wiring, route
 from ddlbench.protocol.tcp import RTO_MIN_MS
 from ddlbench.system.namespaces import entered
 from ddlbench.system.processes import allow_descriptors
+from ddlbench.system.refusals import what_helps
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _RTO_MIN = 13  # its number among the metrics of a route (linux/rtnetlink.h)
@@ -47,8 +50,7 @@ class Star:
         backend: what makes the links.
 
     Raises:
-        DdlbenchError: this kernel has no such congestion control, or no way to delay packets.
-        OSError: the kernel refused.
+        DdlbenchError: this kernel has no such congestion control, no way to delay packets, or refuses the hosts.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Star:
         self._congestion_control = congestion_control
         self._wiring = Wiring()
         allow_descriptors()  # a host needs five, and each of the sockets that check its link another one
-        with ExitStack() as on_error:
+        with _told_in_words(), ExitStack() as on_error:
             on_error.callback(self._wiring.close)
             ports = self._behind_cards() if self.card_of else self._on_sites(sites)
             self.backend: Backend = on_error.enter_context(choose_backend(ports, dilation))
@@ -154,8 +156,12 @@ class Star:
 
         Args:
             link: the link of every host, or the links of all sites, not dilated; None: open the links.
+
+        Raises:
+            DdlbenchError: this kernel cannot make it.
         """
-        self.backend.shape(None if link is None else self.links(link))
+        with _told_in_words():
+            self.backend.shape(None if link is None else self.links(link))
 
     def links(self, link: Link | Sites | SharedCards) -> list[Link]:
         """List the links of the backend's ports.
@@ -179,6 +185,22 @@ class Star:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._cleanup.close()
+
+
+@contextmanager
+def _told_in_words() -> Iterator[None]:
+    """Tell what the kernel refuses, and what helps."""
+    try:
+        yield
+    except NetlinkError as error:
+        raise DdlbenchError(
+            f"the kernel refuses links of emulated hosts ({error.args[-1]}). It must know veth and tbf. As root:\n"
+            "  modprobe -a veth sch_tbf"
+        ) from error
+    except OSError as error:
+        raise DdlbenchError(
+            f"the kernel refuses emulated hosts ({error}). {what_helps(str(error))}"
+        ) from error
 
 
 def _check_congestion_control(name: str) -> None:

@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import IO
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.sandbox.refusals import advice, is_in_container, kernel_settings
 from ddlbench.system.processes import run_to_its_end
+from ddlbench.system.refusals import what_helps
 
 _PROBE_TIMEOUT_S = 10.0
 _BUSY_S = 60.0  # a busy machine may take its time
 _OUTER_PROCESSES = "DDLBENCH_OUTER_PROCESSES"  # a descriptor of the /proc around the sandbox
 _OUTER_USER = "DDLBENCH_OUTER_USER"
+
+
+class SandboxSlow(DdlbenchError):
+    """A sandbox was not made in time, so it is not known whether this machine allows one."""
 
 
 def sandboxed(command: Sequence[str], *, as_root: bool) -> list[str]:
@@ -125,25 +129,25 @@ def check_sandbox(within: Sequence[str] = (), *, patience_s: float = _PROBE_TIME
         patience_s: how long that may take.
 
     Raises:
-        DdlbenchError: it does not, or not in time; with what to do about it.
+        SandboxSlow: not in time.
+        DdlbenchError: it does not; with what to do about it.
     """
     try:
         argv = sandbox_argv(["true"], within)
-        english = {**os.environ, "LC_ALL": "C"}  # `advice` reads what it says
+        english = {**os.environ, "LC_ALL": "C"}  # `what_helps` reads what it says
         answer = subprocess.run(argv, capture_output=True, text=True, timeout=patience_s, env=english)
     except FileNotFoundError as error:
         raise DdlbenchError(
             "unshare is not installed; it comes with the Debian package util-linux"
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise DdlbenchError(
+        raise SandboxSlow(
             f"a private sandbox for emulated hosts was not made in {error.timeout:g} s. Is the machine busy? Try again"
         ) from error
     if answer.returncode != 0:
         message = answer.stderr.strip()
-        what_helps = advice(message, kernel_settings(), in_container=is_in_container())
         raise DdlbenchError(
-            f"this machine allows no private sandbox for emulated hosts ({message}). {what_helps}"
+            f"this machine allows no private sandbox for emulated hosts ({message}). {what_helps(message)}"
         )
 
 

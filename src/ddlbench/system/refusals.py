@@ -1,4 +1,4 @@
-"""Why a machine allows no sandbox, and what helps there. The kernel says no more than an errno."""
+"""Why a machine allows no sandbox or no emulated hosts, and what helps there. The kernel says no more than an errno."""
 
 import errno
 import os
@@ -13,11 +13,24 @@ _SIGNS_OF_CONTAINERS = ("/.dockerenv", "/run/.containerenv")
 _AS_ROOT = "As root, which lasts until the next start of the machine:"
 
 
-def advice(message: str, settings: Mapping[str, str], *, in_container: bool) -> str:
-    """Say what helps where a sandbox was refused.
+def what_helps(message: str) -> str:
+    """Say what helps on this machine.
 
     Args:
-        message: of `unshare`, which ends with the text of an errno.
+        message: as of `advice`.
+
+    Returns:
+        As of `advice`.
+    """
+    in_container = any(Path(sign).exists() for sign in _SIGNS_OF_CONTAINERS)
+    return advice(message, kernel_settings(), in_container=in_container)
+
+
+def advice(message: str, settings: Mapping[str, str], *, in_container: bool) -> str:
+    """Say what helps where a namespace was refused.
+
+    Args:
+        message: which has the text of an errno, for instance what `unshare` has said.
         settings: the kernel's, as of `kernel_settings`.
         in_container: whether this machine is a container of Docker's or Podman's.
 
@@ -30,6 +43,8 @@ def advice(message: str, settings: Mapping[str, str], *, in_container: bool) -> 
         ]
         commands = [f"sysctl -w {name}={_PLENTY}" for name in full or _LIMITS[:1]]
         return _lines("The kernel's limit of namespaces is reached. " + _AS_ROOT, *commands)
+    if _has(message, errno.EMFILE, errno.ENFILE):
+        return "No more files may be open here, and an emulated host needs five. See  ulimit -n"
     if _has(message, errno.ENOMEM):
         return "The kernel has no memory left. End what else needs much, and start again."
     if _has(message, errno.EAGAIN):
@@ -50,11 +65,6 @@ def kernel_settings() -> dict[str, str]:
     """Read the kernel's settings that decide on namespaces; those that this kernel lacks are left out."""
     files = {name: Path("/proc/sys") / name.replace(".", "/") for name in (*_LIMITS, _DEBIANS, _UBUNTUS)}
     return {name: file.read_text().strip() for name, file in files.items() if file.exists()}
-
-
-def is_in_container() -> bool:
-    """Return whether this process is in a container of Docker's or Podman's."""
-    return any(Path(sign).exists() for sign in _SIGNS_OF_CONTAINERS)
 
 
 def _has(message: str, *numbers: int) -> bool:
