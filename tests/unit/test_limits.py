@@ -29,6 +29,13 @@ def test_a_rate_that_the_kernel_cannot_count_is_refused_with_the_dilation_that_m
     check_queues(Link(100_000), hosts=2, dilation=3, memory_bytes=64 * GIB)
 
 
+def test_a_rate_that_takes_longer_for_a_burst_than_the_kernel_can_count_is_refused():
+    said = refused(Link(0.01), dilation=64)
+    assert "with a time dilation of 64 it is made with 0.00016 Mbit/s" in said
+    assert "shapes 0.0025 Mbit/s at least" in said
+    check_queues(Link(0.01), hosts=2, dilation=4, memory_bytes=64 * GIB)
+
+
 def test_queues_that_do_not_fit_into_memory_are_refused_with_what_they_need():
     # 1.25 MB a millisecond: queued for one round trip and 50 ms at both ends, and in flight for one way
     said = refused(Link(10_000, 200), hosts=4, memory_bytes=8 * GIB)

@@ -7,8 +7,8 @@ import pytest
 
 from ddlbench.network import traffic
 from ddlbench.network.link import Link
-from ddlbench.network.sizes import queue_bytes
-from ddlbench.network.traffic import FRAME, FULL, LOSS_PAYLOAD, rates_mbit, send_small_packets
+from ddlbench.network.sizes import drain_ms, queue_bytes
+from ddlbench.network.traffic import FRAME, FULL, LOSS_PAYLOAD, rates_mbit, send_small_packets, settled_count
 
 ON_THE_WIRE = LOSS_PAYLOAD + 42
 TO_SEND_S = 4e-6
@@ -73,6 +73,26 @@ def test_the_rate_of_a_link_is_that_of_its_middle_however_late_its_packets_are_c
     monkeypatch.setattr(traffic, "monotonic", lambda: now_s)
     monkeypatch.setattr(traffic, "watching", watching)
     monkeypatch.setattr(traffic, "counters", counted)
-    monkeypatch.setattr(traffic, "settled_count", lambda *_: [])
+    monkeypatch.setattr(traffic, "settled_count", lambda *_, **__: [])
     endpoint = mock.Mock()
-    assert rates_mbit([[endpoint]], [endpoint], [link], 16_384, FULL) == [pytest.approx(5)]
+    assert rates_mbit([[endpoint]], [endpoint], [link], 16_384, FULL, drain_ms=0) == [pytest.approx(5)]
+
+
+@pytest.mark.parametrize("dilation", [1, 8, 128])
+def test_a_queue_that_is_full_is_waited_for_until_it_is_empty(dilation, monkeypatch):
+    """As where netem delays packets, and sockets are not held back. Queues are as long as without dilation."""
+    link = Link(1000, 1, 1)
+    made, now_s = link.dilated(dilation), 0.0
+
+    def sleep(s):
+        nonlocal now_s
+        now_s += s
+
+    def passed_bytes():
+        since_s = now_s - made.latency_ms / 1000
+        return [min(queue_bytes(link), max(0, int(since_s * made.bandwidth_mbit * 1e6 / 8)))]
+
+    monkeypatch.setattr(traffic, "monotonic", lambda: now_s)
+    monkeypatch.setattr(traffic, "sleep", sleep)
+    counted = settled_count(passed_bytes, made.latency_ms, drain_ms=drain_ms(link, dilation))
+    assert counted == [queue_bytes(link)]

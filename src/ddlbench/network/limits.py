@@ -23,7 +23,7 @@ from ddlbench.network.delay import QUEUE_PACKETS
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port
 from ddlbench.network.shaping import Backend, Netem
-from ddlbench.network.sizes import BYTES_PER_MS, LONGEST_TRAIN, queue_bytes, sizing_link
+from ddlbench.network.sizes import BYTES_PER_MS, LONGEST_TRAIN, queue_bytes, sizing_link, slowest_mbit
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import FRAME
 from ddlbench.system.namespaces import entered
@@ -64,7 +64,13 @@ def check_queues(link: Link, *, hosts: int, dilation: float, memory_bytes: int) 
             f"{link}: {_made_at(rate_mbit, dilation)}, and the kernel's tbf shapes {TBF_MOST_MBIT:,.0f} Mbit/s at most "
             f"(it counts bytes a second in 32 bits). Set `dilation` to {least} or more, or ask for less."
         )
-    queue = queue_bytes(sizing_link(link, dilation))
+    sized = sizing_link(link, dilation)
+    if rate_mbit < (least_mbit := slowest_mbit(sized)):
+        raise LinkRefused(
+            f"{link}: {_made_at(rate_mbit, dilation)}, and the kernel's tbf shapes {least_mbit:.2g} Mbit/s at least "
+            "(it counts the time of a burst in 32 bits). Ask for more, or for less `dilation`."
+        )
+    queue = queue_bytes(sized)
     if queue > TBF_LONGEST_QUEUE_BYTES:
         raise LinkRefused(
             f"{link}: a queue of one round trip and 50 ms would be {queue / 1e9:.3g} GB, and the kernel's tbf holds "
@@ -100,8 +106,7 @@ def check_delay(link: Link, backend: Backend) -> None:
                 "Ask for less latency or less `dilation`."
             )
         return
-    packets = _flight_bytes(link) // FRAME
-    if packets > QUEUE_PACKETS:
+    if (packets := _flight_bytes(link) // FRAME) > QUEUE_PACKETS:
         raise LinkRefused(
             f"{link}: {packets:,} frames of {FRAME:,} bytes are in flight at a time, and the queue of delayed "
             f"verdicts (NFQUEUE) is set to hold {QUEUE_PACKETS:,}; a kernel with netem has no such limit. Ask for a "
@@ -228,15 +233,13 @@ def forwarded_mbit(star: Star, train: int) -> float:
 
 def _ring(star: Star, stack: ExitStack) -> tuple[list[socket.socket], list[socket.socket]]:
     """Connect each host to the next; the sending end and the receiving end of each host."""
-    count = len(star.addresses)
-    out, into = [], []
-    listeners = []
+    out, into, listeners = [], [], []
     for namespace, address in zip(star.namespaces, star.addresses, strict=True):
         with entered(namespace):
             listeners.append(stack.enter_context(socket.create_server((address, 0))))
-    for host in range(count):
-        with entered(star.namespaces[host]):
-            address = listeners[(host + 1) % count].getsockname()
+    for host, namespace in enumerate(star.namespaces, 1):
+        with entered(namespace):
+            address = listeners[host % len(listeners)].getsockname()
             out.append(stack.enter_context(socket.create_connection(address, _CONNECT_TIMEOUT_S)))
     for listener in listeners:
         listener.settimeout(_CONNECT_TIMEOUT_S)
@@ -283,11 +286,8 @@ def _set_trains(ports: Sequence[Port], train: int) -> None:
 
 def _forwarded_bytes(ports: Sequence[Port]) -> tuple[float, int]:
     """Return the time, and how many bytes the hosts have received until then."""
-    total = 0
-    for port in ports:
-        (link,) = port.netlink.get_links(port.index)
-        total += link.get_attr("IFLA_STATS64")["rx_bytes"]
-    return monotonic(), total
+    found = [port.netlink.get_links(port.index)[0].get_attr("IFLA_STATS64") for port in ports]
+    return monotonic(), sum(each["rx_bytes"] for each in found)
 
 
 def _flight_bytes(link: Link) -> int:
@@ -296,4 +296,4 @@ def _flight_bytes(link: Link) -> int:
 
 def _made_at(rate_mbit: float, dilation: float) -> str:
     dilated = f"with a time dilation of {dilation:g} " if dilation > 1 else ""
-    return f"{dilated}it is made with {rate_mbit:,.0f} Mbit/s"
+    return f"{dilated}it is made with {rate_mbit:{',.0f' if rate_mbit >= 1 else '.2g'}} Mbit/s"

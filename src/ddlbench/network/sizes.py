@@ -6,6 +6,7 @@ BYTES_PER_MS = 125  # of one Mbit/s
 LONGEST_TRAIN = 65536
 LONGEST_SEGMENTS = 44  # of 1,448 bytes
 LONGEST_BURST = LONGEST_TRAIN + 66 * (LONGEST_SEGMENTS + 1)  # tbf counts all headers, and cuts what is longer
+_LONGEST_OF_TBF_S = (2**32 - 1) * 64e-9  # it counts steps of 64 ns in 32 bits
 FASTEST_MBIT = 2000  # the fastest link that is made without dilation; a faster one is always slowed down
 
 
@@ -37,6 +38,18 @@ def burst_bytes(link: Link) -> int:
     return int(train_bytes(link) + link.bandwidth_mbit * BYTES_PER_MS * late_ms)
 
 
+def slowest_mbit(link: Link) -> float:
+    """Compute the lowest rate at which tbf can count how long a burst takes, be it one of the longest trains.
+
+    Args:
+        link: by which it is sized (`sizing_link`).
+
+    Returns:
+        Mbit/s, as the link is made.
+    """
+    return (LONGEST_BURST + burst_bytes(link)) * 8e-6 / _LONGEST_OF_TBF_S
+
+
 def queue_bytes(link: Link) -> int:
     """Compute how much a link's queue holds: the bytes of one round trip and 50 ms, so that TCP can fill the link.
 
@@ -47,6 +60,19 @@ def queue_bytes(link: Link) -> int:
         Bytes.
     """
     return int(link.bandwidth_mbit * BYTES_PER_MS * (2 * link.latency_ms + 50)) + burst_bytes(link)
+
+
+def drain_ms(link: Link, dilation: float) -> float:
+    """Compute how long it takes until a full queue is empty, if nothing is sent any more.
+
+    Args:
+        link: what is asked for, not dilated.
+        dilation: the time dilation.
+
+    Returns:
+        Real time in ms.
+    """
+    return queue_bytes(sizing_link(link, dilation)) / (link.dilated(dilation).bandwidth_mbit * BYTES_PER_MS)
 
 
 def sizing_link(link: Link, dilation: float) -> Link:

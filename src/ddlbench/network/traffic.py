@@ -103,8 +103,12 @@ def rates_mbit(
     links: Sequence[Link],
     train_bytes: int,
     effort: Effort,
+    *,
+    drain_ms: float,
 ) -> list[float]:
     """Measure the rate of each link while its senders send as fast as they can.
+
+    Where netem delays packets, that fills the queues. They are empty again when this returns.
 
     Args:
         senders: for each port, connected sockets at its sending end.
@@ -112,6 +116,7 @@ def rates_mbit(
         links: of the ports, dilated.
         train_bytes: the length of trains at most; they are shorter on slow links.
         effort: how long to measure.
+        drain_ms: how long it takes until a full queue is empty.
 
     Returns:
         The rate of each port in Mbit/s, not divided by the dilation.
@@ -137,9 +142,8 @@ def rates_mbit(
             for endpoint in ready(0.001):
                 with suppress(BlockingIOError):
                     endpoint.send(train_of[endpoint])
-    # The queues must be empty before anything else is measured.
     train_ms = 1000 * window_s / windows * _TRAIN_SHARE
-    settled_count(lambda: _sent_payload(ports), longest_ms + train_ms)
+    settled_count(lambda: _sent_payload(ports), longest_ms + train_ms, drain_ms=drain_ms)
     to_mbit = FRAME / PAYLOAD * 8e-6
     return [
         median((b[port] - a[port]) * to_mbit / (end - begin) for (begin, a), (end, b) in pairwise(marks))
@@ -190,17 +194,21 @@ def send_small_packets(
         sleep(max(0.0, began + count * (LOSS_PAYLOAD + _HEADERS) / slowest - monotonic()))
 
 
-def settled_count(count: Callable[[], list[int]], longest_ms: float) -> list[int]:
+def settled_count(count: Callable[[], list[int]], longest_ms: float, *, drain_ms: float = 0.0) -> list[int]:
     """Count packets, once none is on its way any more.
+
+    Some workers are never silent: Horovod's ask each other for work. So there is a deadline, until which everything
+    else has passed.
 
     Args:
         count: reads the counters.
         longest_ms: how long a packet may be on its way.
+        drain_ms: how long others before it may be, in the queue.
 
     Returns:
         The last counts, which did not change for `longest_ms`, or are the last within the deadline.
     """
-    deadline = monotonic() + longest_ms / 1000 + GRACE_S
+    deadline = monotonic() + (longest_ms + drain_ms) / 1000 + GRACE_S
     latest, before = count(), None
     while latest != before and monotonic() < deadline:
         sleep(0.02 + longest_ms / 1000)

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.network.link import Link
-from ddlbench.network.sizes import sizing_link, train_bytes
+from ddlbench.network.sizes import drain_ms, sizing_link, train_bytes
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import (
     FULL,
@@ -178,7 +178,7 @@ def measure(star: Star, link: Link, effort: Effort = FULL) -> list[Measured]:
     Returns:
         What was measured of each host.
     """
-    train = train_bytes(sizing_link(link, star.dilation))
+    train, full_ms = train_bytes(sizing_link(link, star.dilation)), drain_ms(link, star.dilation)
     link = link.dilated(star.dilation)
     hosts = range(len(star.addresses))
     with ExitStack() as stack:
@@ -194,7 +194,7 @@ def measure(star: Star, link: Link, effort: Effort = FULL) -> list[Measured]:
             for endpoint in senders[host]:
                 endpoint.connect(_next_host(star, host, _DISCARD_PORT))
         rtts = _round_trips_ms(star, pings, link)
-        rates = rates_mbit(senders, star.backend.ports, [link] * len(hosts), train, effort)
+        rates = rates_mbit(senders, star.backend.ports, [link] * len(hosts), train, effort, drain_ms=full_ms)
         star.backend.check()
         losses = [0.0] * len(hosts)
         if link.is_lossy:

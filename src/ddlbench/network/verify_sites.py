@@ -17,7 +17,7 @@ from time import monotonic, perf_counter
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port
 from ddlbench.network.sites import SharedCards, Sites, direction_name, directions
-from ddlbench.network.sizes import sizing_link, train_bytes
+from ddlbench.network.sizes import drain_ms, sizing_link, train_bytes
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import (
     FULL,
@@ -162,7 +162,7 @@ def measure_sites(star: Star, sites: Sites | SharedCards, effort: Effort) -> lis
     lans, wans = paths[: len(star.addresses)], paths[len(star.addresses) :]
     train = min(train_bytes(sizing_link(path.asked, star.dilation)) for path in paths)
     times_ms = _latencies_ms(paths)
-    rates = [*_rates_mbit(lans, train, effort), *_rates_mbit(wans, train, effort)]
+    rates = [rate for group in (lans, wans) for rate in _rates_mbit(group, star.dilation, train, effort)]
     star.backend.check()
     losses = _losses_percent(paths, effort.loss_packets) if sites.is_lossy else [0.0] * len(paths)
     return [
@@ -244,7 +244,7 @@ def _latencies_ms(paths: list[Path]) -> list[list[float]]:
     return found
 
 
-def _rates_mbit(paths: list[Path], train: int, effort: Effort) -> list[float]:
+def _rates_mbit(paths: list[Path], dilation: float, train: int, effort: Effort) -> list[float]:
     with ExitStack() as stack:
         receivers = [discarding(stack.enter_context(path.receiver()), trains=True) for path in paths]
         senders = [
@@ -252,7 +252,8 @@ def _rates_mbit(paths: list[Path], train: int, effort: Effort) -> list[float]:
             for path, to in zip(paths, receivers, strict=True)
         ]
         ports, links = [path.port for path in paths], [path.link for path in paths]
-        return rates_mbit(senders, ports, links, train, effort)
+        full_ms = max(drain_ms(path.asked, dilation) for path in paths)
+        return rates_mbit(senders, ports, links, train, effort, drain_ms=full_ms)
 
 
 def _losses_percent(paths: list[Path], packets: int) -> list[float]:
