@@ -55,6 +55,7 @@ def test_equally_good_ones_are_an_error_that_lists_them_and_names_the_key():
     "useless",
     [
         card("eth0", address=None),
+        card("eth0", address="2001:db8::1"),
         card("eth0", master="bond0"),
         Interface("eth0", "ethernet", ("192.0.2.1",), state="down"),
         Interface("wlan0", "wireless", ("192.0.2.1",), state="up"),
@@ -103,6 +104,11 @@ def test_a_virtual_interface_is_taken_for_ethernet_if_it_is_named(node):
 def test_a_name_that_will_not_do_is_refused_in_words(node, fabric, named, said):
     with pytest.raises(ConfigError, match=said):
         choose(fabric, node, named=named)
+
+
+def test_a_named_interface_without_an_ipv4_address_is_refused_with_what_to_do():
+    with pytest.raises(ConfigError, match=r"'eth0' has no IPv4 address, .*: give it one, or name another"):
+        choose("ethernet", [card("eth0", address="2001:db8::1")], named="eth0")
 
 
 def test_infiniband_without_an_active_port_is_refused(tmp_path):

@@ -26,7 +26,6 @@ from ddlbench.launch.starters import HostsHere, starter_here
 from ddlbench.measurements import facts
 from ddlbench.network.fabrics import interface_of
 from ddlbench.network.hosts import Host
-from ddlbench.network.interfaces import Interface
 from ddlbench.protocol.agent_messages import (
     TO_AGENT,
     AgentFailed,
@@ -114,7 +113,7 @@ class NodeAgent:
             index=int(os.environ.get("SLURM_PROCID", "0")),
             node=self.name,
             interface=self.interface.name,
-            address=address_of(self.interface),
+            address=self.interface.ipv4_address or "",
             cores=cores,
             bindings=self._bindings(cores),
             port=free_port(os.environ["SLURM_JOB_ID"]),
@@ -194,18 +193,6 @@ class NodeAgent:
             each.kill()
         for each in self.members.values():
             each.wait()
-
-
-def address_of(interface: Interface) -> str:
-    """Choose the address by which other nodes reach an interface.
-
-    Args:
-        interface: one with at least one address.
-
-    Returns:
-        An IPv4 address where it has one, as not every framework supports IPv6; else an IPv6 address.
-    """
-    return min(interface.addresses, key=lambda address: ":" in address)
 
 
 def free_port(job: str) -> int:

@@ -2,7 +2,7 @@
 
 loopback     the loopback interface
 emulated     eth0 of an emulated host, which `star` makes
-ethernet     a card, or a bond or VLAN of cards, that is up, has an address and is not a part of a bond or bridge
+ethernet     a card, or a bond or VLAN of cards, that is up, has an IPv4 address and is no part of a bond or bridge
 infiniband   an IPoIB interface with the same properties, above an active InfiniBand port (RoCE is ethernet)
 
 If there are several, the fastest is taken, provided that the speed of each is known; of equally fast ones, the one
@@ -22,8 +22,8 @@ NAMEABLE = ("ethernet", "infiniband")  # fabrics whose interface the configurati
 OF_EMULATED_HOSTS = Interface("eth0", "virtual")
 _TAKES: Mapping[str, str] = {
     "loopback": "the loopback interface",
-    "ethernet": "an Ethernet card (or a bond or VLAN of cards) that is up and has an address",
-    "infiniband": "an IPoIB interface that is up, has an address and lies on an active InfiniBand port",
+    "ethernet": "an Ethernet card (or a bond or VLAN of cards) that is up and has an IPv4 address",
+    "infiniband": "an IPoIB interface that is up, has an IPv4 address and lies on an active InfiniBand port",
 }
 _CARRIES: Mapping[str, tuple[str, ...]] = {  # the kinds of interface that may be named for a fabric
     "loopback": ("loopback",),
@@ -130,8 +130,8 @@ def _why_unusable(fabric: str, each: Interface) -> str | None:
         return f"is a part of {each.master}, which is what can be named"
     if each.state not in ("up", "unknown"):  # the kernel reports `unknown` for what has no carrier (a tunnel)
         return f"is {each.state}"
-    if not each.addresses:
-        return "has no address"
+    if each.ipv4_address is None:
+        return "has no IPv4 address, without which not every framework works: give it one, or name another"
     if fabric == "infiniband" and (each.hca is None or each.hca.state != "ACTIVE"):
         return f"lies on a port that is {each.hca.state}" if each.hca else "lies on no port that is known"
     return None
