@@ -80,6 +80,18 @@ def test_a_host_that_a_signal_ends_counts_as_a_shell_counts_it(tmp_path: Path) -
     assert "h1 ended with SIGSEGV" in ended.stderr
 
 
+def test_output_for_a_disk_that_is_full_ends_all_hosts_and_leaves_nothing(tmp_path: Path) -> None:
+    argv = [*EMULATE, *LINK, "--", "sh", "-c", "echo line; exec sleep 1000"]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            argv, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, timeout=800
+        )
+    assert ended.returncode == 125
+    assert "the output of the commands: the disk is full. Make room, and start again\n" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert list(working_in(tmp_path)) == []
+
+
 def test_when_one_host_fails_the_others_are_ended_and_its_own_code_counts(tmp_path: Path) -> None:
     script = "[ $RANK = 1 ] && exit 3; exec sleep 1000"
     ended = emulated("--hosts", "3", "--grace-s", "0.1", script=script, folder=tmp_path)

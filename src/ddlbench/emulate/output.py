@@ -2,10 +2,12 @@
 
 import os
 import re
+import select
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull, has_no_room
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")  # a progress bar ends its lines with \r alone
 _LONGEST_LINE_BYTES = 1 << 16
@@ -82,6 +84,7 @@ class Stream:
 
         Raises:
             ReaderGone: nobody reads what is printed.
+            DiskFull: what is printed to is on a disk that is.
         """
         try:
             chunk = os.read(self._reading, _READ_BYTES)
@@ -105,6 +108,7 @@ class Stream:
 
         Raises:
             ReaderGone: nobody reads what is printed.
+            DiskFull: what is printed to is on a disk that is.
         """
         self._close_writing()
         while self.forward():
@@ -132,11 +136,43 @@ class Stream:
 
     def _print(self, lines: list[bytes]) -> None:
         rest = memoryview(b"".join(self._prefix + line + b"\n" for line in lines))
-        try:
-            while rest:
-                rest = rest[os.write(self._target, rest) :]
-        except BrokenPipeError:
-            raise ReaderGone("nobody reads the output any more") from None
+        while rest:
+            try:
+                with told_when_full("the output of the commands"):
+                    rest = rest[os.write(self._target, rest) :]
+            except (
+                BlockingIOError
+            ):  # whoever has started us reads slowly, and does not let us wait in `write`
+                _wait_for_room(self._target)
+            except BrokenPipeError:
+                raise ReaderGone("nobody reads the output any more") from None
+
+
+@contextmanager
+def told_when_full(what: str) -> Iterator[None]:
+    """Tell that the disk is full, if something cannot be written therefore.
+
+    Args:
+        what: is written.
+
+    Yields:
+        Nothing; the body of the `with` writes.
+
+    Raises:
+        DiskFull: it is.
+    """
+    try:
+        yield
+    except OSError as error:
+        if has_no_room(error):
+            raise DiskFull(f"{what}: the disk is full. Make room, and start again") from error
+        raise
+
+
+def _wait_for_room(target: int) -> None:
+    waiting = select.poll()
+    waiting.register(target, select.POLLOUT)
+    waiting.poll()
 
 
 def say(text: str) -> None:

@@ -5,10 +5,12 @@ One process reads all hosts, the supervisor, which also forwards what they print
 
 import csv
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from ddlbench.emulate.output import told_when_full
 from ddlbench.telemetry.counters import Counted, Counters, parse
 from ddlbench.telemetry.load import Load
 
@@ -53,7 +55,11 @@ class Series:
         self._writer.writerow(COLUMNS)
 
     def sample(self) -> None:
-        """Read all hosts, if it is time to."""
+        """Read all hosts, if it is time to.
+
+        Raises:
+            DiskFull: the file could not be continued.
+        """
         now_s = monotonic()
         if now_s < self._due_s:
             return
@@ -62,12 +68,21 @@ class Series:
             self._children_due_s = now_s + _CHILDREN_S
             for load in filter(None, (host.load for host in self._hosts)):
                 load.find_children()
-        for host in self._hosts:
-            self._writer.writerow(self._row(host))
+        with self._told_when_full():
+            for host in self._hosts:
+                self._writer.writerow(self._row(host))
 
     def close(self) -> None:
-        """Finish the file."""
-        self._file.close()
+        """Finish the file.
+
+        Raises:
+            DiskFull: it could not be finished.
+        """
+        with self._told_when_full():
+            self._file.close()
+
+    def _told_when_full(self) -> AbstractContextManager[None]:
+        return told_when_full(self._file.name)
 
     def _row(self, host: Sampled) -> tuple[object, ...]:
         cpu_s, memory_bytes = "", ""

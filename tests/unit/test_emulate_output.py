@@ -1,0 +1,64 @@
+"""Where the output of emulated commands goes: to somebody who does not wait, or to a disk that is full."""
+
+import os
+import select
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from time import sleep
+
+import pytest
+
+from ddlbench.emulate.output import Budget, Stream
+from ddlbench.emulate.series import Series
+from ddlbench.errors import DiskFull
+
+LINES = 20_000  # more than a pipe has room for, with the names of hosts
+
+
+@pytest.fixture
+def forwarding():
+    """A function that forwards, to a descriptor, what is printed to a stream until it ends."""
+
+    def forward(text: bytes, target: int) -> None:
+        with closing(Stream(Budget("h1", len(text)), 2, target)) as stream:
+            printing = Thread(target=Path(stream.path).write_bytes, args=(text,))
+            printing.start()
+            while stream.forward() and printing.is_alive():
+                pass
+            printing.join()
+            stream.drain()
+
+    return forward
+
+
+def test_a_reader_that_does_not_let_us_wait_gets_every_line(forwarding):
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    read: list[bytes] = []
+
+    def read_when_full() -> None:
+        while select.select([], [writing], [], 0)[1]:
+            sleep(0.01)
+        read.extend(file)
+
+    with open(reading, "rb") as file:
+        reader = Thread(target=read_when_full)
+        reader.start()
+        forwarding(b"line\n" * LINES, writing)
+        os.close(writing)
+        reader.join()
+    assert read == [b"h1 | line\n"] * LINES
+
+
+def test_a_full_disk_is_told_in_one_line(forwarding, tmp_path):
+    full = os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(DiskFull, match="the output of the commands: the disk is full"):
+        forwarding(b"line\n", full)
+    os.close(full)
+
+
+def test_a_series_for_which_there_is_no_room_is_told_by_its_file():
+    series = Series(Path("/dev/full"), [], 1.0)
+    with pytest.raises(DiskFull, match="/dev/full: the disk is full"):
+        series.close()
