@@ -1,5 +1,6 @@
 """`ddlbench emulate` runs a command in each host, tells how each ended, and leaves nothing behind."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,6 +174,30 @@ def test_a_terminals_interrupt_ends_all_of_it(tmp_path: Path) -> None:
         _, err = process.communicate(timeout=800)
     assert process.returncode == 130, err
     assert "Traceback" not in err
+    assert list(working_in(tmp_path)) == []
+
+
+def test_a_terminal_that_hangs_up_lets_the_commands_end_and_what_was_measured_is_kept(tmp_path: Path) -> None:
+    script = (
+        "trap 'sleep 1; touch heard-$RANK; exit 0' HUP; touch ready-$RANK; while true; do sleep 0.05; done"
+    )
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [*EMULATE, *LINK, "--output", "found", "--", "sh", "-c", script],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=tmp_path,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY),
+    )
+    os.close(theirs)
+    assert eventually(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
+    os.close(ours)
+    os.killpg(process.pid, signal.SIGHUP)  # as the kernel does when a shell has ended that was told first
+    assert process.wait(800) == 128 + signal.SIGHUP
+    assert len(list(tmp_path.glob("heard-*"))) == 2
+    assert json.loads((tmp_path / "found.json").read_text())
     assert list(working_in(tmp_path)) == []
 
 

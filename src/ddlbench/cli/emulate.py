@@ -6,6 +6,7 @@ ddlbench emulate --hosts 4 --link home-broadband -- python train.py
 import argparse
 import os
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,7 +124,8 @@ def _emulate(arguments: argparse.Namespace) -> int:
         os.environ.setdefault(SAFE_PATH, "1")
         started = datetime.now(UTC)
         found = emulate(emulation)
-    print(f"\n{summary(emulation, found)}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # the terminal has gone; files and exit code still count
+        print(f"\n{summary(emulation, found)}", file=sys.stderr, flush=True)
     if arguments.output:
         result.write(arguments.output, emulation, found, started)
     return found.exit_code

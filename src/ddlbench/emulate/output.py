@@ -1,17 +1,19 @@
 """What the commands print, each line with the name of its host, up to a bound; and what we say about them."""
 
+import errno
 import os
 import re
 import select
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from ddlbench.errors import DdlbenchError, DiskFull, has_no_room
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")  # a progress bar ends its lines with \r alone
 _LONGEST_LINE_BYTES = 1 << 16
 _READ_BYTES = 1 << 20
+_GONE = (errno.EPIPE, errno.EIO)  # a pipe's reader, a terminal
 
 
 class ReaderGone(DdlbenchError):
@@ -144,8 +146,10 @@ class Stream:
                 BlockingIOError
             ):  # whoever has started us reads slowly, and does not let us wait in `write`
                 _wait_for_room(self._target)
-            except BrokenPipeError:
-                raise ReaderGone("nobody reads the output any more") from None
+            except OSError as error:
+                if error.errno in _GONE:
+                    raise ReaderGone("nobody reads the output any more") from None
+                raise
 
 
 @contextmanager
@@ -181,5 +185,8 @@ def say(text: str) -> None:
     Args:
         text: a line. Nobody gets it where nobody reads the output any more.
     """
-    with suppress(BrokenPipeError):
+    try:
         print(f"ddlbench: {text}", file=sys.stderr, flush=True)
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise

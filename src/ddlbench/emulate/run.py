@@ -105,6 +105,8 @@ def _passing_on(fifo: Path) -> Iterator[list[int]]:
     came: list[int] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP in came:  # a shell tells its jobs, and the kernel them again
+            return
         came.append(number)
         if len(came) > 2:
             raise KeyboardInterrupt

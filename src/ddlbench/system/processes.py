@@ -54,7 +54,7 @@ def run_to_its_end(
     """
     process = subprocess.Popen(
         command,
-        preexec_fn=die_with_parent,
+        preexec_fn=_left_to_its_parent,
         stdin=subprocess.DEVNULL,
         stderr=stderr,
         pass_fds=descriptors,
@@ -65,6 +65,15 @@ def run_to_its_end(
     finally:
         process.kill()
         process.wait()
+
+
+def _left_to_its_parent() -> None:
+    """Let a terminal that hangs up, which tells all processes on it, end this process only by way of its parent.
+
+    `unshare` holds Ctrl-C and SIGTERM back itself, so that what it has started can end in order.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    die_with_parent()
 
 
 def adopt_orphans(adopt: bool) -> None:
