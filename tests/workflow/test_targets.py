@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from ddlbench.plan import load
+from ddlbench.recommender.active.options import options_of
 from tests.support.repository import (
     REPOSITORY,
     copy_of_the_repository,
@@ -84,6 +85,12 @@ def test_all_probes_probes_every_link_that_is_asked_for(checkout):
         "point_to_point": len(messages.links) * len(messages.transports),
         "collectives": len(collectives.links) * len(collectives.hosts),
     }
+
+
+def test_measuring_for_a_choice_needs_the_environments_of_all_its_options(checkout):
+    environments = {point.environment for point in options_of(PLAN, PLAN.settings.recommend)}
+    assert len(environments) > 1
+    assert dry_run(checkout, "recommend_measure")["environment"] == len(environments)
 
 
 def test_all_makes_the_default_figures_and_is_what_nothing_means(checkout):

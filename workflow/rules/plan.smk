@@ -31,7 +31,7 @@ from ddlbench.runs.file_locks import hold
 from ddlbench.runs.invocation import announce, stamp
 from ddlbench.runs.owner import check_owner, claim, owner
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
-from ddlbench.environments.materials import description_files, files_of
+from ddlbench.environments.materials import all_description_files, files_of
 from ddlbench.runs.mending import is_damaged, set_aside_damage
 from ddlbench.runs.outdated import has_lost, is_older_than, is_unfinished
 from ddlbench.cluster.partitions import Request, check_requests, partitions
@@ -97,7 +97,7 @@ def options():
 
 def described_by(points):
     """The files that describe what workers of these points run in."""
-    return [str(file) for files in description_files(points).values() for file in files]
+    return [str(file) for file in all_description_files(points)]
 
 
 def manifests_of(figure):

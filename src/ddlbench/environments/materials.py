@@ -89,6 +89,19 @@ def description_files(points: Iterable[Point]) -> dict[str, list[Path]]:
     return {runtime: files_of(environment, runtime) for environment, runtime in pairs}
 
 
+def all_description_files(points: Iterable[Point]) -> list[Path]:
+    """List the files that describe what workers run in, also those of several environments.
+
+    Args:
+        points: of any environments.
+
+    Returns:
+        The files as of `files_of`, each once.
+    """
+    pairs = sorted({(point.environment, point.runtime) for point in points})
+    return list(dict.fromkeys(file for pair in pairs for file in files_of(*pair)))
+
+
 def files_of(environment: str, runtime: str) -> list[Path]:
     """List the files that describe an environment in a runtime.
 
