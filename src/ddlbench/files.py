@@ -144,6 +144,33 @@ def read_json(path: Path | str) -> Any:
         raise ValueError("its brackets are nested too deeply") from None
 
 
+def is_hashed(value: Any) -> bool:
+    """Say whether a value from outside tells the hash of a file.
+
+    Args:
+        value: JSON data.
+
+    Returns:
+        True if it has a `sha256`, and a `path` as of `is_path`.
+    """
+    return isinstance(value, dict) and is_path(value.get("path")) and isinstance(value.get("sha256"), str)
+
+
+def is_path(value: Any) -> bool:
+    """Say whether a value from outside can name a file.
+
+    Args:
+        value: JSON data.
+
+    Returns:
+        True if it is text that the system takes as a path.
+    """
+    try:
+        return isinstance(value, str) and b"\0" not in value.encode()
+    except UnicodeEncodeError:  # JSON can hold half of a surrogate pair
+        return False
+
+
 def sha256_file(path: Path | str, *, follow: bool = True) -> str:
     """Compute the SHA-256 of a file's content.
 

@@ -167,6 +167,41 @@ def test_provenance_that_leads_out_of_the_archive_is_not_followed(archive, tmp_p
         assert found[path].found is None
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"inputs": [{"path": TABLE}]},
+        {"inputs": [{"path": "a\0b", "sha256": "0" * 64, "role": "table"}]},
+        {"inputs": [{"path": "\ud800", "sha256": "0" * 64, "role": "table"}]},
+        {"outputs": 5},
+        {"code": 5},
+        {"code": {"purpose": "claims", "modules": [1]}},
+    ],
+    ids=str,
+)
+def test_a_sidecar_that_holds_something_else_than_is_written_is_named(archive, wrong):
+    def misshape(contents):
+        name = f"{TABLE}.prov.json"
+        contents[name] = json.dumps(seal({**json.loads(contents[name]), **wrong})).encode()
+        return contents
+
+    assert f"{TABLE}.prov.json" in damaged(rewritten(archive, misshape, metadata_too=True))
+
+
+@pytest.mark.parametrize(
+    "telemetry", [5, {"files": 5}, {"files": [{"path": "a\0b", "sha256": "0"}]}], ids=str
+)
+def test_a_measurement_that_lists_no_files_of_its_telemetry_is_named(archive, telemetry):
+    def misshape(contents):
+        name = records(contents)[0]
+        contents[name] = json.dumps(seal({**json.loads(contents[name]), "telemetry": telemetry})).encode()
+        return contents
+
+    with zipfile.ZipFile(archive) as packed:
+        name = records(packed.namelist())[0]
+    assert name in damaged(rewritten(archive, misshape, metadata_too=True))
+
+
 def with_entry(archive, name, content=b"", **values):
     entry = zipfile.ZipInfo(name)
     for key, value in values.items():

@@ -12,11 +12,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import read_regular, sha256_json
+from ddlbench.files import is_hashed, is_path, read_regular, sha256_json
 from ddlbench.measurements.provenance import SUFFIX, relative_name, repository_root
 from ddlbench.measurements.record import DamagedRecord, Record
 
-_SIDECAR_KEYS = ("file", "sha256", "made_by", "inputs", "code", "host", "ended")
+_SIDECAR = {
+    "file": str,
+    "sha256": str,
+    "made_by": str,
+    "inputs": list,
+    "code": dict,
+    "host": dict,
+    "ended": str,
+}
+_OPTIONAL: dict[str, Any] = {"outputs": [], "parameters": {}}
 
 
 class Input(NamedTuple):
@@ -106,16 +115,28 @@ def _read_sidecar(root: Path, name: str) -> dict[str, Any]:
         checksum = content.pop("checksum", None)
         if checksum is not None and checksum != sha256_json(content):
             raise ValueError("its checksum does not match its content")
-        sidecar = {"outputs": [], "parameters": {}, **{key: content[key] for key in _SIDECAR_KEYS}, **content}
+        sidecar = _OPTIONAL | content
+        _require_kinds(sidecar)
         if sidecar["file"] != name.removesuffix(SUFFIX):
             raise ValueError(f"it is that of {sidecar['file']!r:.200}")
-        if not all(isinstance(each["path"], str) for each in [*sidecar["inputs"], *sidecar["outputs"]]):
-            raise ValueError("it lists something that is no file")
-        return sidecar
+        return dict(sidecar)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedRecord(name, f"this sidecar cannot be read ({error}); make its file again") from None
+
+
+def _require_kinds(sidecar: Mapping[str, Any]) -> None:
+    """Refuse a sidecar that holds other kinds of values than are written: it may be of an archive from anywhere."""
+    kinds = _SIDECAR | {key: type(value) for key, value in _OPTIONAL.items()}
+    if wrong := [key for key, kind in kinds.items() if not isinstance(sidecar[key], kind)]:
+        raise ValueError(f"its {wrong[0]!r} is {sidecar[wrong[0]]!r:.60}")
+    if not all(is_hashed(each) for each in [*sidecar["inputs"], *sidecar["outputs"]]):
+        raise ValueError("it lists something that is no file")
+    if not all(isinstance(each["role"], str) for each in sidecar["inputs"]):
+        raise ValueError("it does not say what a file is for")
+    if not isinstance(sidecar["code"].get("modules", {}), dict):
+        raise ValueError("it does not list the modules of its code")
 
 
 def read_manifest(file: Path) -> dict[str, Any] | None:
@@ -135,7 +156,15 @@ def read_manifest(file: Path) -> dict[str, Any] | None:
         return None
     if not isinstance(content, dict) or "run" not in content or not isinstance(content.get("points"), list):
         return None
-    return content if all(isinstance(entry, dict) for entry in content["points"]) else None
+    return content if all(map(_is_entry, content["points"])) else None
+
+
+def _is_entry(value: Any) -> bool:
+    """Whether a value is what a manifest says of a point."""
+    if not isinstance(value, dict):
+        return False
+    measurements, fingerprint = value.get("measurements") or [], value.get("fingerprint") or ""
+    return isinstance(fingerprint, str) and isinstance(measurements, list) and all(map(is_path, measurements))
 
 
 def measurements_of(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -148,7 +177,7 @@ def measurements_of(manifest: Mapping[str, Any]) -> Iterator[str]:
         Their paths, below the repository's root.
     """
     for entry in manifest.get("points", []):
-        yield from map(str, entry.get("measurements") or [])
+        yield from entry.get("measurements") or []
 
 
 def claims_of(manifest: Mapping[str, Any]) -> dict[str, Claim]:
@@ -161,7 +190,7 @@ def claims_of(manifest: Mapping[str, Any]) -> dict[str, Claim]:
         The claim of each measurement, by its path below the repository's root.
     """
     return {
-        str(path): Claim(
+        path: Claim(
             entry.get("fingerprint") or Path(path).parent.name, entry.get("point"), manifest.get("measure")
         )
         for entry in manifest.get("points", [])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import read_regular, sha256_json
+from ddlbench.files import is_hashed, read_regular, sha256_json
 from ddlbench.measurements.statistics import Total
 
 SCHEMA = 1
@@ -122,6 +122,10 @@ def _mistake(record: Record) -> str | None:
             datetime.fromisoformat(record[key])
         except ValueError:
             return f"its {key!r} is no moment ({record[key]!r:.60})"
+    telemetry = record.get("telemetry") or {}
+    files = telemetry.get("files", []) if isinstance(telemetry, dict) else None
+    if not isinstance(files, list) or not all(map(is_hashed, files)):
+        return "it does not list the files of its telemetry"
     if record["schema"] != SCHEMA:
         return f"its schema is {record['schema']}, this version reads {SCHEMA}"
     if record["status"] == "does_not_fit":
