@@ -166,6 +166,17 @@ def test_a_larger_grid_measures_its_new_points_only(drawn_copy):
         assert [float(row["bandwidth_mbit"]) for row in csv.DictReader(file)] == [100, 200, 400]
 
 
+def test_times_are_extrapolated_to_other_epochs_without_measuring(drawn_copy):
+    before = drawn_copy.measurements()
+    study = copy.deepcopy(TINY_STUDY)
+    study["grids"]["bandwidth"]["report"]["epochs"] = 20
+    drawn_copy.configure(study=study)
+    drawn_copy.run("tiny2000_fig1")
+    assert drawn_copy.measurements() == before
+    with open(drawn_copy.root / "results/tables/tiny2000_fig1.csv") as file:
+        assert {row["reported_epochs"] for row in csv.DictReader(file)} == {"20"}
+
+
 @pytest.mark.long
 def test_fresh_measures_again_and_keeps_the_old_measurements(drawn_copy):
     before = drawn_copy.measurements()

@@ -26,6 +26,7 @@ rule faults:
         kill=lambda wildcards: list(PLAN.faults[wildcards.fault].kill),
         steps=lambda wildcards: [PLAN.faults[wildcards.fault].at_step, PLAN.faults[wildcards.fault].steps],
         timeout_s=lambda wildcards: PLAN.faults[wildcards.fault].timeout_s,
+        dilation=PLAN.settings.dilation,
         gpus=lambda wildcards: gpus_for(PLAN.faults[wildcards.fault].run),
     script:
         "../scripts/kill_members.py"

@@ -29,6 +29,7 @@ rule measure:
     params:
         code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
+        reported=lambda wildcards: reported_of(PLAN.run(wildcards.run)),
         measure=lambda wildcards: as_params(PLAN.settings.measure),
         dilation=lambda wildcards: PLAN.settings.dilation,
         largest_group=lambda wildcards: PLAN.largest_group(PLAN.run(wildcards.run)),  # which decides the dilation
@@ -51,6 +52,7 @@ use rule measure as measure_on_nodes with:
     params:
         code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
+        reported=lambda wildcards: reported_of(PLAN.run(wildcards.run)),
         measure=lambda wildcards: as_params(PLAN.settings.measure),
         dilation=1,
         scheduler=SCHEDULER,

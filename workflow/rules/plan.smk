@@ -126,6 +126,11 @@ def order_of_measuring():
     return priorities(PLAN)
 
 
+def reported_of(run):
+    """What the manifest of a run tells those who make tables of it."""
+    return PLAN.grid(run.study, run.grid).reported
+
+
 def gpus_for(run):
     """How many GPUs this machine has, where that matters to a run: where there are others, its gaps are others."""
     return GPUS if run.points[0].devices == "gpu" else 0

@@ -20,7 +20,8 @@ rule recommend_measure:
         code=lambda wildcards: code_for("recommend").sha256,
         asked=lambda wildcards: asdict(PLAN.settings.recommend),
         measure=lambda wildcards: as_params(PLAN.settings.measure),
-        runs=lambda wildcards: sorted(set(options().values())),
+        points=lambda wildcards: sorted([point.id, run] for point, run in options().items()),
+        dilation=PLAN.settings.dilation,
         gpus=lambda wildcards: max(gpus_for(PLAN.run(run)) for run in options().values()),
     script:
         "../scripts/measure_for_choice.py"

@@ -68,6 +68,11 @@ class Grid:
         """All its points, each once."""
         return tuple(point for run in self.runs for point in run.points)
 
+    @property
+    def reported(self) -> dict[str, int]:
+        """What its manifests tell those who make tables of them."""
+        return {**self.report, "per_epoch": self.per_epoch}
+
 
 @dataclass(frozen=True)
 class Fault:

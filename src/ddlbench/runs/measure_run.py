@@ -93,13 +93,12 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
             file=sys.stderr,
             flush=True,
         )
-    grid = plan.grid(run.study, run.grid)
     content = {
         "run": run.id,
         "study": run.study,
         "grid": run.grid,
         "points": [asdict(entry) for entry in entries],
-        "report": {**grid.report, "per_epoch": grid.per_epoch},
+        "report": plan.grid(run.study, run.grid).reported,
         "measure": as_params(plan.settings.measure),
         "host": facts.short_label(inventory.facts),
         "differing_hosts": mixed,
