@@ -23,16 +23,23 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("faults", ["shi2019_faults"]),
         ("point_to_point", ["results/probes/point_to_point/gigabit-k1-tcp.csv"]),
         ("collectives", ["results/probes/collectives/gigabit-k1-2h-gloo.csv"]),
+        ("runtimes", ["results/probes/runtimes.csv"]),
+        ("recommend_measure", ["recommend_measure"]),
     ],
 )
-def test_jobs_that_measure_ask_for_exclusive_nodes(checkout: Path, rule: str, targets: list[str]) -> None:
+def test_jobs_that_measure_ask_for_exclusive_nodes_and_for_as_many_processors_as_these_have(
+    checkout: Path, rule: str, targets: list[str]
+) -> None:
     options = ("--set-resources", f"{rule}:slurm_partition=debug")
     answer = snakemake(checkout, *targets, *options, *QUESTION)
     assert answer.returncode == 0, answer.stderr
     jobs = re.findall(
-        rf"^rule {rule}:\n(?: .*\n)*? +resources: (.*)", answer.stdout + answer.stderr, re.MULTILINE
+        rf"^rule {rule}:\n(?: .*\n)*? +threads: (.*)\n(?: .*\n)*? +resources: (.*)",
+        answer.stdout + answer.stderr,
+        re.MULTILINE,
     )
     assert jobs
-    for resources in jobs:
+    for threads, resources in jobs:
+        assert int(threads) < 1024
         assert "slurm_partition=debug" in resources
         assert "slurm_extra=--exclusive" in resources

@@ -217,10 +217,14 @@ def test_all_mistakes_come_in_one_message(checkout):
     assert f"{CONFIG}measure.seed: " in said
 
 
-def test_a_dilation_that_this_machine_cannot_have_is_refused_before_any_job_with_those_that_it_can(tmp_path):
+@pytest.mark.parametrize("target", ["all", "recommend_measure"])
+def test_a_dilation_that_this_machine_cannot_have_is_refused_before_any_job_with_those_that_it_can(
+    tmp_path, target
+):
     pipeline = Pipeline(copy_of_the_repository(tmp_path / "ddlbench"))
-    pipeline.configure({"dilation": 77})
-    answer = pipeline.attempt()
+    asked = {"question": {"bandwidth_mbit": 100}, "sureness_percent": 90, "budget_points": 1, "budget_min": 1}
+    pipeline.configure({"dilation": 77, "recommend": asked})
+    answer = pipeline.attempt(target)
     assert answer.returncode != 0
     assert "dilation: 77 cannot be had with 2 hosts of 1 vCPU" in answer.stderr
     assert "possible are auto" in answer.stderr

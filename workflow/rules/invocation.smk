@@ -12,7 +12,8 @@ from ddlbench.sandbox.sandbox import check_sandbox
 
 INVOCATION = f"{RESULTS}/.invocation.json"
 OF_IMAGES = ("base_image", "docker_image", "apptainer_image")
-ON_EMULATED_HOSTS = ("measure", "recommend_measure", "faults", "point_to_point", "collectives")
+OF_RUNS = ("measure", "measure_on_nodes")
+ON_EMULATED_HOSTS = ("measure", "recommend_measure", "faults", "point_to_point", "collectives", "runtimes")
 WRITTEN = [Path(RESULTS), Path(PLAN.settings.store), Path("logs"), Path(".snakemake")]
 to_run = []
 
@@ -50,6 +51,13 @@ def failures_among(jobs):
     return [why for description, why in failures().items() if description in made]
 
 
+def runs_of(job):
+    """The runs of which a job measures points."""
+    if job.rule == "recommend_measure":
+        return sorted(set(options().values()))
+    return [job.wildcards["run"]] if job.rule in OF_RUNS else []
+
+
 def needs_sandbox(job):
     """Whether a job measures on emulated hosts of this machine."""
     is_submitted = insides.submits_jobs(workflow) and not job.is_local
@@ -61,7 +69,8 @@ def needs_sandbox(job):
 # job starts. The jobs of one invocation share their worker groups, so they must know which runs it wants.
 onstart:
     to_run[:] = insides.jobs_to_run(workflow)
-    wanted = [job.wildcards["run"] for job in to_run if job.rule.startswith("measure")]
+    wanted = [job.wildcards["run"] for job in to_run if job.rule in OF_RUNS]
+    measured = sorted({run for job in to_run for run in runs_of(job)})
     try:
         hold(
             writes=[file for job in to_run for file in job.outputs],
@@ -73,15 +82,15 @@ onstart:
         check_gpu_builds(
             [
                 point.environment
-                for run in wanted
+                for run in measured
                 for point in PLAN.measurable_points(run)
                 if point.devices == "gpu"
             ],
             {name: Path(each.requirements) for name, each in PLAN.settings.environments.items()},
         )
-        check_placements(PLAN, wanted)
+        check_placements(PLAN, measured)
         if insides.submits_jobs(workflow):
-            if wanted:
+            if measured:
                 check_makeable([Path(job.outputs[0]) for job in to_run if job.rule in OF_IMAGES])
             check_requests([request_of(job) for job in to_run if not job.is_local], partitions())
     except DdlbenchError as error:
