@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ddlbench.runs.invocation import announce, invocation, stamp, stamped
+from ddlbench.runs.invocation import announce, invocation, settle, stamp, stamp_of, stamped
 
 ANNOUNCE = "from ddlbench.runs.invocation import *; announce('invocation.json', ['b', 'a'])"
 JOB = "from ddlbench.runs.invocation import *; print(invocation(Path('invocation.json'), {run!r}).runs)"
@@ -32,9 +32,34 @@ def test_a_job_by_itself_wants_itself(tmp_path):
     assert alone.pid == os.getpid()
 
 
-def test_a_stamp_tells_when_it_was_renewed_last(tmp_path):
-    path = tmp_path / "results/.fresh"
-    stamp(path)
-    first = stamped(path)
-    stamp(path)
-    assert first < stamped(path) <= datetime.now(UTC)
+def test_measuring_afresh_that_was_cut_short_goes_on_and_begins_anew_once_its_result_is_made(tmp_path):
+    result = tmp_path / "runs/one.json"
+    assert stamped(result, tmp_path) is None
+    stamp([result], tmp_path)
+    first = stamped(result, tmp_path)
+    settle([result], tmp_path)
+    stamp([result], tmp_path)
+    assert stamped(result, tmp_path) == first
+
+    result.parent.mkdir()
+    result.touch()
+    settle([result], tmp_path)
+    assert stamped(result, tmp_path) is None
+    stamp([result], tmp_path)
+    assert first < stamped(result, tmp_path) <= datetime.now(UTC)
+
+
+def test_a_result_of_before_is_still_to_be_measured_afresh(tmp_path):
+    result = tmp_path / "one.json"
+    result.touch()
+    stamp([result], tmp_path)
+    os.utime(result, (0, 0))
+    settle([result], tmp_path)
+    assert stamp_of(result, tmp_path).exists()
+
+
+def test_measuring_one_result_afresh_leaves_the_others(tmp_path):
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    stamp([one], tmp_path)
+    assert stamped(one, tmp_path) is not None
+    assert stamped(other, tmp_path) is None

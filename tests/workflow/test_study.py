@@ -7,6 +7,7 @@ from statistics import mean
 
 import pytest
 
+from ddlbench.runs.invocation import STAMPS, stamp
 from tests.support.repository import dry_run
 from tests.support.tiny_study import TINY_STUDY
 
@@ -186,4 +187,15 @@ def test_fresh_measures_again_and_keeps_the_old_measurements(drawn_copy):
     assert len(after) == 2 * len(before)
     manifest = (drawn_copy.root / drawn_copy.manifest("bandwidth")).read_text()
     assert not any(name in manifest for name in before)
+    assert dry_run(drawn_copy.root, "tiny2000_fig1") == {}
+
+
+@pytest.mark.long
+def test_measuring_afresh_that_ended_before_a_run_began_is_made_up_for_by_the_next_start(drawn_copy):
+    before, results = drawn_copy.measurements(), drawn_copy.root / "results"
+    stamp([drawn_copy.root / drawn_copy.manifest("bandwidth")], results)
+    drawn_copy.run("tiny2000_fig1")
+    manifest = (drawn_copy.root / drawn_copy.manifest("bandwidth")).read_text()
+    assert not any(name in manifest for name in before)
+    assert [file for file in (results / STAMPS).rglob("*") if file.is_file()] == []
     assert dry_run(drawn_copy.root, "tiny2000_fig1") == {}

@@ -1,8 +1,5 @@
 # What exists and has to be made again for reasons that Snakemake does not see. Looking changes nothing on disk.
 
-# A file that `--config fresh=true` renews: whatever was measured before it is measured again.
-FRESH = Path(f"{RESULTS}/.fresh")
-
 
 def again_if(is_due, output):
     """An input function that names no file. It has an `output` that exists made again if `is_due(its path, wildcards)`."""
@@ -37,5 +34,5 @@ def lacks_its_image(description, wildcards):
 
 
 def was_before_fresh(result, wildcards):
-    """Whether measuring afresh was asked for since a result was made."""
-    return PLAN.settings.fresh or is_older_than(result, FRESH)
+    """Whether measuring afresh is asked for, or was since a result was made."""
+    return PLAN.settings.fresh or is_older_than(result, stamp_of(result, Path(RESULTS)))

@@ -14,6 +14,7 @@ INVOCATION = f"{RESULTS}/.invocation.json"
 OF_IMAGES = ("base_image", "docker_image", "apptainer_image")
 OF_RUNS = ("measure", "measure_on_nodes")
 ON_EMULATED_HOSTS = ("measure", "recommend_measure", "faults", "point_to_point", "collectives", "runtimes")
+MEASURING = (*ON_EMULATED_HOSTS, "measure_on_nodes")
 WRITTEN = [Path(RESULTS), Path(PLAN.settings.store), Path("logs"), Path(".snakemake")]
 to_run = []
 
@@ -58,6 +59,11 @@ def runs_of(job):
     return [job.wildcards["run"]] if job.rule in OF_RUNS else []
 
 
+def measured_results():
+    """The results of the jobs that measure."""
+    return [Path(job.outputs[0]) for job in to_run if job.rule in MEASURING]
+
+
 def needs_sandbox(job):
     """Whether a job measures on emulated hosts of this machine."""
     is_submitted = insides.submits_jobs(workflow) and not job.is_local
@@ -95,10 +101,11 @@ onstart:
             check_requests([request_of(job) for job in to_run if not job.is_local], partitions())
     except DdlbenchError as error:
         raise WorkflowError(str(error))
+    settle(measured_results(), Path(RESULTS))
+    if PLAN.settings.fresh:
+        stamp(measured_results(), Path(RESULTS))
     made = (file for job in to_run for file in job.outputs)
     set_aside_damage(made, Path(RESULTS), PLAN.settings.store)
-    if PLAN.settings.fresh:
-        stamp(FRESH)
     end_with_one_line()
     if insides.submits_jobs(workflow):
         insides.follow_jobs(workflow)
@@ -108,6 +115,7 @@ onstart:
 
 # Gaps for want of an environment are no success: the last words say why, and the exit status that it is so.
 onsuccess:
+    settle(measured_results(), Path(RESULTS))
     if insides.submits_jobs(workflow):
         insides.end_jobs(workflow)
     if told := failures_among(to_run):
@@ -116,6 +124,7 @@ onsuccess:
 
 
 onerror:
+    settle(measured_results(), Path(RESULTS))
     if insides.submits_jobs(workflow):
         insides.end_jobs(workflow)
     print(*failures_among(to_run), sep="\n", end="", file=sys.stderr)

@@ -28,7 +28,7 @@ from ddlbench.launch.gpus import gpus_here
 from ddlbench.containers.image_files import has_vanished
 from ddlbench.recommender.active.options import options_of
 from ddlbench.runs.file_locks import hold
-from ddlbench.runs.invocation import announce, stamp
+from ddlbench.runs.invocation import announce, settle, stamp, stamp_of
 from ddlbench.runs.owner import check_owner, claim, owner
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.environments.materials import all_description_files, files_of

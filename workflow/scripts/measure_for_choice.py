@@ -10,6 +10,7 @@ from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.plan import load
 from ddlbench.recommender.active.measuring import measure_for_choice, write_answer
 from ddlbench.recommender.active.options import options_of
+from ddlbench.runs.invocation import stamped
 from ddlbench.runs.mending import require_sound
 from ddlbench.runs.one_point import measure_point
 
@@ -21,15 +22,18 @@ with exit_on_error(snakemake.log[0]):
     runs = options_of(plan, asked)
     datasets = {Path(path).stem: Path(path) for path in snakemake.input.datasets}
 
+    answer, logs = Path(snakemake.output[0]), Path(snakemake.log[0]).parent
+    since = stamped(answer, Path(plan.settings.own_results))
+
     def measure(point):
         materials = Materials(description_files([point]), {point.dataset_key: datasets[point.dataset_key]})
-        return measure_point(plan, runs[point], point, materials, Path(snakemake.log[0]).parent)
+        return measure_point(plan, runs[point], point, materials, logs, since)
 
     tables = [Path(table) for table in snakemake.input.tables]
     ended = measure_for_choice(asked, list(runs), tables, measure)
-    write_answer(Path(snakemake.output[0]), asked.question, ended)
+    write_answer(answer, asked.question, ended)
     write_sidecar(
-        snakemake.output[0],
+        answer,
         made_by=snakemake.rule,
         inputs={"table": [*tables, *ended.tables]},
         code=code_for("recommend"),

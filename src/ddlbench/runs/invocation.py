@@ -1,4 +1,8 @@
-"""One call of Snakemake: the runs that it wants, written down before any job starts, for all its jobs."""
+"""What a call of Snakemake writes down before any job starts: the runs that it wants, and what it measures afresh.
+
+A result that is to be measured afresh has a stamp, which says since when measurements count. A call that is cut short
+leaves it, and the next call goes on from there, whether or not that measures afresh too.
+"""
 
 import json
 import os
@@ -9,6 +13,9 @@ from pathlib import Path
 from time import time
 
 from ddlbench.files import read_json, read_regular, write_atomically
+from ddlbench.runs.outdated import is_older_than
+
+STAMPS = ".afresh"  # below the results, by their names
 
 
 @dataclass(frozen=True)
@@ -57,25 +64,56 @@ def invocation(path: Path, run_id: str) -> Invocation:
     return Invocation((run_id,), os.getpid(), time())
 
 
-def stamp(path: Path | str) -> None:
-    """Write down that fresh measurements were asked for now.
+def stamp_of(result: Path, results: Path) -> Path:
+    """Name the stamp of a result.
 
     Args:
-        path: the file, which is replaced.
-    """
-    write_atomically(path, f"{time()}\n")
-
-
-def stamped(path: Path) -> datetime:
-    """Read when fresh measurements were asked for.
-
-    Args:
-        path: the file that `stamp` wrote.
+        result: below `results`.
+        results: the folder of the configuration's own results.
 
     Returns:
-        The moment in UTC.
-
-    Raises:
-        FileNotFoundError: `stamp` has not written the file.
+        The file, which need not exist.
     """
-    return datetime.fromtimestamp(float(read_regular(path)), UTC)
+    return results / STAMPS / result.relative_to(results)
+
+
+def stamp(made: Iterable[Path], results: Path) -> None:
+    """Write down that measurements count from now on. A stamp that is there stays: measuring afresh was cut short.
+
+    Args:
+        made: the results that are to be measured afresh.
+        results: the folder that they are in.
+    """
+    now = f"{time()}\n"
+    for path in (stamp_of(result, results) for result in made):
+        if not path.exists():
+            write_atomically(path, now)
+
+
+def settle(made: Iterable[Path], results: Path) -> None:
+    """Remove the stamps of results that have been made since.
+
+    Args:
+        made: results, of which some may not exist or have no stamp.
+        results: the folder that they are in.
+    """
+    for result in made:
+        path = stamp_of(result, results)
+        if result.exists() and not is_older_than(result, path):
+            path.unlink(missing_ok=True)
+
+
+def stamped(result: Path, results: Path) -> datetime | None:
+    """Read since when measurements of a result count.
+
+    Args:
+        result: it need not exist.
+        results: the folder that it is in.
+
+    Returns:
+        The moment in UTC; None: all count.
+    """
+    try:
+        return datetime.fromtimestamp(float(read_regular(stamp_of(result, results))), UTC)
+    except FileNotFoundError:
+        return None

@@ -28,7 +28,7 @@ from ddlbench.plan.settings import as_params
 from ddlbench.protocol.codec import written
 from ddlbench.runs.group_of_run import group_job
 from ddlbench.runs.inventory import Inventory
-from ddlbench.runs.invocation import invocation, stamped
+from ddlbench.runs.invocation import invocation
 from ddlbench.runs.machine_lock import alone_on_this_machine
 from ddlbench.runs.placement import code_of
 from ddlbench.runs.time_left import TimeLeft
@@ -42,7 +42,15 @@ from ddlbench.system.processes import die_with_parent, run_to_its_end
 SESSION = "ddlbench.sweep.session"
 
 
-def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path, logs: Path) -> None:
+def measure_run(
+    plan: Plan,
+    run_id: str,
+    materials: Materials,
+    *,
+    manifest: Path,
+    logs: Path,
+    since: datetime | None = None,
+) -> None:
     """Measure what the store lacks of a run, and of others that its group can measure; then write its manifest.
 
     Args:
@@ -51,6 +59,7 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
         materials: its data sets and environments; empty if nothing of the run can be measured.
         manifest: where the manifest goes, as JSON; its sidecar goes beside it.
         logs: the run's folder of logs; its parent has the study's name.
+        since: what was measured before this moment does not count; None: all counts.
 
     Raises:
         ConfigError: there is no such run, or its placement is not possible.
@@ -64,10 +73,8 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
     began = datetime.fromtimestamp(current_invocation.began, UTC)
     store = Store(plan.settings.store, as_params(plan.settings.measure))
     inventory = Inventory(plan, run, materials, store, began)
-    if plan.settings.fresh:
-        inventory.start_afresh(
-            run, stamped(results / ".fresh")
-        )  # also in a retry, which continues the first try
+    if since is not None:
+        inventory.start_afresh(run, since)
     if any(inventory.is_pending(point, run) for point in run.points):
         wanted = [plan.run(each) for each in current_invocation.runs]
         is_on_nodes = str(run.group["fabric"]) in BETWEEN_MACHINES
@@ -83,6 +90,7 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
                     materials,
                     logs,
                     TimeLeft(results / ".left.json", current_invocation),
+                    since,
                 )
     entries = [inventory.entry(point, run) for point in run.points]
     mixed = {point.id: found for point in run.points if (found := inventory.differing_hosts(point, run))}
@@ -123,7 +131,13 @@ def measure_run(plan: Plan, run_id: str, materials: Materials, *, manifest: Path
 
 
 def _measure(
-    inventory: Inventory, wanted: list[Run], run: Run, materials: Materials, logs: Path, left: TimeLeft
+    inventory: Inventory,
+    wanted: list[Run],
+    run: Run,
+    materials: Materials,
+    logs: Path,
+    left: TimeLeft,
+    since: datetime | None,
 ) -> None:
     """Measure, in one session, what is missing of `run` and of the wanted runs that its group can measure."""
     inventory.take_datasets_of(wanted)
@@ -163,7 +177,6 @@ def _measure(
         has_measured=partial(inventory.has_measured, of_this_group),
     ) as current:
         settings, started = inventory.plan.settings, datetime.now(UTC)
-        since = stamped(Path(settings.own_results) / ".fresh") if settings.fresh else None
         paths = {key: dataset.path for key, dataset in inventory.datasets.items()}
         group = group_job(inventory.plan, run, placed, environments, materials, paths, inventory.facts, logs)
         job = SessionJob(

@@ -14,7 +14,14 @@ from ddlbench.runs.measure_run import measure_run
 FOLDER = "points"  # below the results
 
 
-def measure_point(plan: Plan, run_id: str, point: Point, materials: Materials, logs: Path) -> Path:
+def measure_point(
+    plan: Plan,
+    run_id: str,
+    point: Point,
+    materials: Materials,
+    logs: Path,
+    since: datetime | None,
+) -> Path:
     """Measure what the store lacks of a point, and make its table.
 
     Args:
@@ -23,6 +30,7 @@ def measure_point(plan: Plan, run_id: str, point: Point, materials: Materials, l
         point: to measure.
         materials: its environment and data set.
         logs: a folder; the point has its own below.
+        since: what was measured before this moment does not count; None: all counts.
 
     Returns:
         The table, in a folder of the results for single points; its manifest is beside it.
@@ -33,7 +41,9 @@ def measure_point(plan: Plan, run_id: str, point: Point, materials: Materials, l
     folder = Path(plan.settings.own_results) / FOLDER
     manifest, table = folder / f"{point.id}.json", folder / f"{point.id}.csv"
     runs = tuple(replace(run, points=(point,)) if run.id == run_id else run for run in plan.runs)
-    measure_run(replace(plan, runs=runs), run_id, materials, manifest=manifest, logs=logs / point.id)
+    measure_run(
+        replace(plan, runs=runs), run_id, materials, manifest=manifest, logs=logs / point.id, since=since
+    )
     started = datetime.now(UTC)
     write_table(aggregate([manifest]), table)
     write_sidecar(

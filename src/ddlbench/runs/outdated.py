@@ -38,11 +38,11 @@ def is_unfinished(manifest: Path, plan: Plan, run_id: str) -> bool:
 
 
 def is_older_than(result: Path, stamp: Path) -> bool:
-    """Say whether a result was made before fresh measurements were last asked for.
+    """Say whether a result was made before it was asked to be measured afresh.
 
     Args:
         result: an existing file.
-        stamp: the file that `invocation.stamp` wrote; it may be missing.
+        stamp: of the result, as of `invocation.stamp_of`; it may be missing.
 
     Returns:
         True if `stamp` is newer than `result`.
