@@ -53,6 +53,7 @@ POINT: dict[str, Any] = {
 POINT_FACTS: dict[str, Any] = {
     "study": "made_up",
     "grid": "made_up",
+    "diverged": 0,
     "backend": "tbf+nfqueue",
     "host": "made-up CPU, 2 cores",
     "epoch_images": 60000,

@@ -189,6 +189,11 @@ def test_repetitions_from_hosts_of_different_kinds_are_told():
     assert "differ in" not in said(hosts_differ_in=None)[0]
 
 
+def test_trainings_that_diverged_are_told_where_a_loss_is_shown():
+    assert "6 trainings diverged, and the medians are of the others." in said("test_loss", diverged=1)[0]
+    assert "diverged" not in said("test_loss")[0] + said("step_time_ms", diverged=1)[0]
+
+
 def test_the_caption_says_where_workers_shared_a_gpu():
     of = {"devices": "gpu", "workers_per_gpu": 1}
     table = made_up_table({"batch_size": [192, 1280], "workers": [1, 2, 4]}, **of)

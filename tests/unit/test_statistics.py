@@ -75,8 +75,14 @@ def test_of_a_fixed_number_two_times_have_an_interval(times):
 
 
 def test_a_median_has_an_interval_from_five_values_on():
-    bounds = [bounds_of("test_accuracy_percent", count, "interval") for count in (1, 4, 5)]
-    assert bounds == [None, "range", "interval"]
+    rows = [{"repetitions": count, "bounds": "interval"} for count in (1, 4, 5)]
+    assert [bounds_of("test_accuracy_percent", row) for row in rows] == [None, "range", "interval"]
+
+
+def test_trainings_that_diverged_are_no_values_of_a_loss():
+    row = {"repetitions": 5, "bounds": "interval", "diverged": 1}
+    assert bounds_of("test_loss", row) == "range"
+    assert bounds_of("test_accuracy_percent", row) == "interval"
 
 
 def test_a_stalled_repetition_of_one_step_does_not_weigh_as_much_as_one_of_twenty():

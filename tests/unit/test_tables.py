@@ -1,6 +1,7 @@
 """Tables: a row a point, gaps included, from exactly the measurements that the manifests list."""
 
 import json
+import math
 
 import pandas
 import pytest
@@ -169,6 +170,14 @@ def test_of_a_fixed_number_two_repetitions_have_an_interval_but_on_a_link_that_l
     assert bounds_of(tmp_path / "lossy", point=of_k80, link={"is_lossy": True}) == "range"
 
 
+def test_repetitions_that_diverged_are_counted(tmp_path):
+    losses = ({"train_loss": 2.0, "test_loss": None}, {"train_loss": math.nan, "test_loss": None})
+    records = [a_record(number, metrics=values) for number, values in enumerate((*losses, losses[0]))]
+    row = row_of(tmp_path / "diverged", records)
+    assert (row["repetitions"], row["diverged"], row["train_loss"]) == (3, 1, 2.0)
+    assert row_of(tmp_path / "no loss", times_of_repetitions(10.0))["diverged"] == 0
+
+
 def bounds_of(folder, **values):
     return row_of(folder, times_of_repetitions(10.0, 10.1, **values))["bounds"]
 
@@ -194,8 +203,13 @@ def test_bytes_of_a_step_are_all_bytes_by_all_steps(tmp_path):
 
 
 def test_a_grid_per_epoch_has_a_row_an_epoch(tmp_path):
-    record = a_record(point=a_point(epochs=2, steps_per_epoch=2), step_times_ms=[[1.0, 3.0, 5.0, 7.0]])
+    record = a_record(
+        point=a_point(epochs=2, steps_per_epoch=2),
+        step_times_ms=[[1.0, 3.0, 5.0, 7.0]],
+        telemetry={"hosts": {"h1": _traffic(100.0)}},
+    )
     table = aggregate([manifest_of(tmp_path, record, per_epoch=True)])
+    assert table["sent_bytes_per_step"].isna().all()  # they were counted over all epochs
     assert list(table["epoch"]) == [1, 2]
     assert list(table["step_time_ms"]) == [2, 6]
     assert list(table["test_loss"].isna()) == [True, False]

@@ -97,11 +97,7 @@ def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
     if claim.test == "least" and len(rows) == 1:
         return Judgement(REPLICATED, f"only {names[0]} fits into memory")
     points = _points(claim.quantity, rows)
-    if few := [
-        row["point_id"]
-        for row in rows
-        if bounds_of(claim.quantity, row["repetitions"], row["bounds"]) != "interval"
-    ]:
+    if few := [row["point_id"] for row in rows if bounds_of(claim.quantity, row) != "interval"]:
         return Judgement(
             UNDECIDED, f"too few repetitions for an interval: measure {', '.join(few)} more often"
         )

@@ -136,7 +136,7 @@ def _compared(same: pd.DataFrame, workers: int, on_gpus: bool) -> str:
         100 * (docker[f"epoch_time_s{of_docker}"] / apptainer[f"epoch_time_s{of_apptainer}"] - 1)
         for of_docker, of_apptainer in (("", ""), ("_low", "_high"), ("_high", "_low"))
     )
-    bounds = {bounds_of("epoch_time_s", each["repetitions"], each["bounds"]) for each in (docker, apptainer)}
+    bounds = {bounds_of("epoch_time_s", each) for each in (docker, apptainer)}
     judged = (
         f"which {_judged(low, high)}" if bounds == {"interval"} else "from too few repetitions for a verdict"
     )

@@ -146,6 +146,9 @@ METRICS: dict[str, Metric] = {
 }
 
 
+LOSSES = ("train_loss", "test_loss")
+
+
 def metric_of(column: str) -> Metric | None:
     """Find what a column shows.
 
@@ -185,18 +188,33 @@ def bounds_of_times(records: Sequence[Record]) -> str | None:
     return _bounds(len(records), fewest_of_times(records)) if records else None
 
 
-def bounds_of(column: str, repetitions: int, of_times: str | None) -> str | None:
+def diverged(records: Sequence[Record]) -> int:
+    """Count the repetitions whose training diverged, so that it has no loss.
+
+    Args:
+        records: of one point, all measured.
+
+    Returns:
+        How many lack a loss that another one has.
+    """
+    known = [key for key in LOSSES if any(record["metrics"].get(key) is not None for record in records)]
+    return sum(any(record["metrics"].get(key) is None for key in known) for record in records)
+
+
+def bounds_of(column: str, row: Mapping[Any, Any]) -> str | None:
     """Say what lies between the bounds of a column.
 
     Args:
         column: of a table.
-        repetitions: of a point.
-        of_times: as `bounds_of_times` says of it, in the table's column `bounds`.
+        row: of that table, of a point that was measured.
 
     Returns:
         `interval` (of 95 %), `range`, or None: there are no bounds.
     """
-    return bounds_of_median(repetitions) if isinstance(metric_of(column), OfRepetition) else of_times
+    if not isinstance(metric_of(column), OfRepetition):
+        return row["bounds"]  # type: ignore[no-any-return]
+    without = row.get("diverged", 0) if column in LOSSES else 0
+    return bounds_of_median(row["repetitions"] - without)
 
 
 def bounds_of_median(repetitions: int) -> str | None:

@@ -275,8 +275,8 @@ def steps(record: Mapping[str, Any]) -> int:
 def epochs(record: Mapping[str, Any]) -> Iterator[tuple[int, Record]]:
     """Split a record into its epochs, for tables with a row for each epoch.
 
-    Epochs are counted from the end, so the first one is shorter by the warm-up steps. Losses and accuracy were measured
-    after the last epoch, and only its record keeps them. Means over all epochs are dropped.
+    Losses and accuracy were measured after the last epoch, and only its record keeps them. Means over all epochs, as
+    those of telemetry, are dropped.
 
     Args:
         record: one repetition.
@@ -295,4 +295,4 @@ def epochs(record: Mapping[str, Any]) -> Iterator[tuple[int, Record]]:
         times = [rank[max(0, end - length) : max(0, end)] for rank in record["step_times_ms"]]
         after = ("train_loss", "test_loss", "test_accuracy_percent") if epoch == count else ()
         metrics = {key: record["metrics"].get(key) if key in after else None for key in record["metrics"]}
-        yield epoch, {**record, "step_times_ms": times, "metrics": metrics}
+        yield epoch, {**record, "step_times_ms": times, "metrics": metrics, "telemetry": None}

@@ -9,7 +9,7 @@ from ddlbench.devices.device import Replay
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_json, write_atomically
 from ddlbench.measurements.host_columns import Row, of_hosts
-from ddlbench.measurements.metrics import METRICS, bounds_of_times, estimate
+from ddlbench.measurements.metrics import METRICS, bounds_of_times, diverged, estimate
 from ddlbench.measurements.provenance import repository_root
 from ddlbench.measurements.record import (
     DamagedRecord,
@@ -42,25 +42,24 @@ def aggregate(
 
     Returns:
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
-        study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, steps (timed steps of all
-        repetitions), launches (worker groups that they were in), dilation (the largest of its repetitions) and
-        dilation_least (not the same where more was needed on the way), unexplained_wait_percent (for
-        how long a thread of a host could run and did not, of the time, beyond what the host's other threads and its
-        neighbours' shares explain), shares_hold (whether bursts of CPU got their hosts' shares of a
-        core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got of their
-        share, the farthest from 100), own_work_percent (the largest share of the cores that the emulation used, where
-        compute is replayed by waiting), replayed_compute_ms (what a worker's compute takes of a step there),
-        systematic_error_percent (how far dilated times may be off) and systematic_error_judged (by what),
-        vcpus_of_a_core, vcpu_speedup, vcpu_speedup_low, vcpu_speedup_high and vcpu_threads (of hosts whose
-        vCPUs are made of one core: how many times as fast as one thread as many threads
-        are, and with which numbers of threads that was measured), host_memory_gb (that each host really had),
-        workers_per_gpu, backend, host, hosts_differ_in (facts that were not the same in all repetitions, as
-        `cpu_model, clock_mhz`), epoch_images, epoch_steps and reported_epochs (to which times are extrapolated),
-        container_engine, python_version, packages_sha256, resolved (whether the interval of the step time is as narrow
-        as asked for; empty for trainings to an accuracy and replays by waiting, whose number is fixed), bounds
-        (`interval` or `range`, as `bounds_of_times` says), and m, m_low, m_high for each m of METRICS. Between m_low
-        and m_high lies an interval of 95 % or the range of few repetitions. A point that could not be measured has a
-        row with its status, its reason and empty metrics.
+        study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, diverged (how many of them have
+        no loss), steps (timed steps of all repetitions), launches (worker groups that they were in), dilation (the
+        largest of its repetitions) and dilation_least (not the same where more was needed on the way),
+        unexplained_wait_percent (for how long a thread of a host could run and did not, of the time, beyond what the
+        host's other threads and its neighbours' shares explain), shares_hold (whether bursts of CPU got their hosts'
+        shares of a core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got
+        of their share, the farthest from 100), own_work_percent (the largest share of the cores that the emulation
+        used, where compute is replayed by waiting), replayed_compute_ms (what a worker's compute takes of a step
+        there), systematic_error_percent (how far dilated times may be off) and systematic_error_judged (by what),
+        vcpus_of_a_core, vcpu_speedup, vcpu_speedup_low, vcpu_speedup_high and vcpu_threads (of hosts whose vCPUs are
+        made of one core: how many times as fast as one thread as many threads are, and with which numbers of threads
+        that was measured), host_memory_gb (that each host really had), workers_per_gpu, backend, host, hosts_differ_in
+        (facts that were not the same in all repetitions, as `cpu_model, clock_mhz`), epoch_images, epoch_steps and
+        reported_epochs (to which times are extrapolated), container_engine, python_version, packages_sha256, resolved
+        (whether the interval of the step time is as narrow as asked for; empty for trainings to an accuracy and replays
+        by waiting, whose number is fixed), bounds (`interval` or `range`, as `bounds_of_times` says), and m, m_low,
+        m_high for each m of METRICS. Between m_low and m_high lies an interval of 95 % or the range of few repetitions.
+        A point that could not be measured has a row with its status, its reason and empty metrics.
 
     Raises:
         DdlbenchError: a manifest or measurement is damaged or missing; names it.
@@ -144,6 +143,7 @@ def _rows(
             "status": entry["status"],
             "reason": entry.get("reason"),
             "repetitions": len(parts),
+            "diverged": diverged(parts),
             "steps": sum(map(steps, parts)),
             "launches": len({record.get("launch") or record["run"] for record in parts}),
             "dilation": max((record["dilation"] for record in records), default=None),

@@ -5,7 +5,14 @@ from collections.abc import Collection
 import pandas as pd
 
 from ddlbench.figures.words import counted, listed, span_of, values_of
-from ddlbench.measurements.metrics import OfRepetition, OfStep, bounds_of, bounds_of_median, metric_of
+from ddlbench.measurements.metrics import (
+    LOSSES,
+    OfRepetition,
+    OfStep,
+    bounds_of,
+    bounds_of_median,
+    metric_of,
+)
 from ddlbench.plan.catalogue import STRATEGIES
 
 _BOUNDS = {"interval": "95 % intervals", "range": "the range of too few repetitions for an interval"}
@@ -34,12 +41,10 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         parts.append(f"({_ranged(measured['steps'], 'step')} a point)")
     if _has_uncounted_steps(measured):
         parts.append("without those in which asynchronous workers begin and end one after another")
-    kinds = {
-        bounds_of(y, repetitions, of_times)
-        for repetitions, of_times in zip(measured["repetitions"], measured["bounds"], strict=True)
-    }
-    bars = _in_words(kinds)
+    bars = _in_words({bounds_of(y, row) for row in measured.to_dict("records")})
     sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
+    if y in LOSSES and (without := int(measured["diverged"].sum())):
+        sentences.append(f"{counted(without, 'training')} diverged, and the medians are of the others.")
     if unresolved := int(is_unresolved(measured).sum()):
         sentences.append(
             f"Faint: unresolved ({counted(unresolved, 'point')}), with an interval wider than asked for or too few "
