@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ddlbench.errors import DdlbenchError
 from ddlbench.runs.file_locks import FILE, hold, holder
 from ddlbench.runs.housekeeping import clean_up, is_in_use
 
@@ -121,3 +122,21 @@ def test_a_snakemake_without_locks_of_ours_is_seen_by_its_process(tmp_path: Path
         assert script.exists()
         process.kill()
     assert not is_in_use(tmp_path)
+
+
+def test_another_user_of_the_folder_can_open_its_locks(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        os.close(hold(writes=["a"], reads=[], file=tmp_path / "lock"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666
+
+
+def test_locks_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(DdlbenchError, match=r"lock: Is a directory\. Each call"):
+        hold(writes=["a"], reads=[], file=tmp_path / "lock")
+    (tmp_path / "file").touch()
+    with pytest.raises(DdlbenchError, match="lock: Not a directory"):
+        holder(tmp_path / "file/lock")

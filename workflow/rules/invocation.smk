@@ -78,11 +78,11 @@ onstart:
     wanted = [job.wildcards["run"] for job in to_run if job.rule in OF_RUNS]
     measured = sorted({run for job in to_run for run in runs_of(job)})
     try:
+        check_room(WRITTEN)
         hold(
             writes=[file for job in to_run for file in job.outputs],
             reads=[file for job in to_run for file in job.inputs],
         )
-        check_room(WRITTEN)
         if any(needs_sandbox(job) for job in to_run):
             check_sandbox(patience_s=60.0)  # a busy machine may take its time
         check_gpu_builds(

@@ -10,6 +10,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -35,11 +36,10 @@ def hold(writes: Iterable[str], reads: Iterable[str], file: Path = FILE) -> int:
         The descriptor of `file`. The locks last while it is open.
 
     Raises:
-        DdlbenchError: another process holds a lock that excludes one of these.
+        DdlbenchError: another process holds a lock that excludes one of these, or this user may not write `file`.
     """
     exclusive = set(writes)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = _opened(file)
     try:
         for name in sorted(exclusive):
             _lock(descriptor, name, fcntl.LOCK_EX)
@@ -48,7 +48,7 @@ def hold(writes: Iterable[str], reads: Iterable[str], file: Path = FILE) -> int:
     except OSError as error:
         if error.errno not in _NO_LOCKS_HERE:
             os.close(descriptor)
-            raise
+            raise _unusable(file, error) from None
         print(f"{file}: this file system has no locks. Start only one Snakemake at a time.", file=sys.stderr)
     except BaseException:
         os.close(descriptor)
@@ -64,19 +64,40 @@ def holder(file: Path = FILE) -> int | None:
 
     Returns:
         The id of a process that holds any lock on `file`; None if there is none, no such file, or no lock can be held.
+
+    Raises:
+        DdlbenchError: this user may not read `file`.
     """
     try:
-        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise _unusable(file, error) from None
     try:
         return _holder(descriptor, 0, _EVERYTHING)
     except OSError as error:
         if error.errno not in _NO_LOCKS_HERE:
-            raise
+            raise _unusable(file, error) from None
         return None
     finally:
         os.close(descriptor)
+
+
+def _opened(file: Path) -> int:
+    """Open the file, which whoever comes first makes: for all users of the folder, whatever the umask is."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise _unusable(file, error) from None
+    with suppress(PermissionError):  # it is another user's
+        os.fchmod(descriptor, 0o666)
+    return descriptor
+
+
+def _unusable(file: Path, error: OSError) -> DdlbenchError:
+    return DdlbenchError(f"{file}: {error.strerror}. Each call of Snakemake in this folder locks this file.")
 
 
 def _lock(descriptor: int, name: str, kind: int) -> None:
