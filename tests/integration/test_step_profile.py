@@ -14,8 +14,14 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def profile(torch_environment: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> Any:
-    """A function that says what `ddlbench profile` prints, and its exit code."""
+def profile(
+    torch_environment: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
+    """A function that says what `ddlbench profile` prints, and its exit code. It waits for no other measurement."""
+    monkeypatch.setattr("ddlbench.runs.machine_lock.shared_folder", lambda: tmp_path)
     environment = Path(torch_environment["python"]).parents[1] / "environment.json"
 
     def profile(*arguments: str) -> tuple[int, str, str]:

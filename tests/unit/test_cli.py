@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 import yaml
@@ -180,3 +181,18 @@ print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
 def test_a_path_that_is_too_long_for_any_file_is_refused_as_one_that_is_missing(capsys):
     assert main(["sign", "--key", "x" * 5000]) == 2
     assert "there is no such file" in capsys.readouterr().err
+
+
+def test_a_profile_is_measured_while_nobody_else_measures(monkeypatch, capsys):
+    events = []
+
+    @contextmanager
+    def alone(when_busy):
+        events.append(when_busy)
+        yield
+        events.append("ended")
+
+    monkeypatch.setattr("ddlbench.runs.machine_lock.alone_on_this_machine", alone)
+    monkeypatch.setattr("ddlbench.probes.step_profile.profiled", lambda *_, **__: events.append("measured"))
+    assert main(["profile", "mlp", "--batch", "8"]) == 0
+    assert events == ["wait", "measured", "ended"]
