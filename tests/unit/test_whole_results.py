@@ -1,9 +1,11 @@
 """Everything below the results is checked against its provenance, signed, and nothing that differs is believed."""
 
+import errno
 import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,12 +15,12 @@ from signing_keys import new_key
 from ddlbench.cli.main import main
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.mismatches import mismatches_of
-from ddlbench.measurements.provenance import write_sidecar
+from ddlbench.measurements.provenance import sidecar_path, write_sidecar
 from ddlbench.measurements.record import seal
 from ddlbench.measurements.signature import check_signature, sign
 from ddlbench.measurements.store import Store
 from ddlbench.measurements.trace_tree import trace
-from ddlbench.measurements.whole_results import check_all
+from ddlbench.measurements.whole_results import check_all, check_files
 from ddlbench.runs.mending import require_sound, set_aside_damage
 from tests.support.measurement_samples import (
     MEASURE,
@@ -275,3 +277,27 @@ def test_damaged_results_are_not_signed(root, keys, capsys):
     (root / TABLE).write_bytes(b"")
     assert main(["sign", "--key", str(keys / "key")]) == 1
     assert "nothing is signed" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_read_is_named_and_not_left_out(root, monkeypatch):
+    scandir = os.scandir
+
+    def refused(folder):
+        if Path(folder).name == "tables":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(DdlbenchError, match="tables: this folder cannot be read: Permission denied"):
+        check_all(root / "results")
+
+
+def test_a_file_with_an_ending_of_two_parts_has_the_sidecar_of_what_it_was_made_with(root):
+    picture, words = (root / f"results/figures/made_fig1{ending}" for ending in (".svg", ".caption.rst"))
+    for file in (picture, words):
+        file.write_text("made")
+    write_sidecar(picture, made_by="a rule", inputs={"table": root / TABLE}, outputs=[words], started=STARTED)
+    assert check_files([words]).mismatches == []
+    sidecar_path(picture).write_text("damaged")
+    named = [each.path for each in check_all(root / "results").mismatches]
+    assert named == ["results/figures/made_fig1.svg.prov.json"]

@@ -101,12 +101,24 @@ def _sidecar_path(root: Path, name: str) -> str | None:
     """The sidecar of a file, or of the file that it was made together with (a figure's SVG for its PDF)."""
     if (root / f"{name}{SUFFIX}").is_file():
         return f"{name}{SUFFIX}"
-    file = root / name
-    for candidate in sorted(file.parent.glob(f"{file.stem}.*{SUFFIX}")):
+    for candidate in sidecars_beside(root / name):
         relative = relative_name(candidate, root)
         if any(each["path"] == name for each in _read_sidecar(root, relative)["outputs"]):
             return relative
     return None
+
+
+def sidecars_beside(file: Path) -> Iterator[Path]:
+    """List the sidecars that may say of a file that it was made together with another one.
+
+    Args:
+        file: it need not exist.
+
+    Yields:
+        Those of files that are called the same but for one ending, and then but for two (`x.caption.rst`, `x.svg`).
+    """
+    for stem in dict.fromkeys((file.stem, Path(file.stem).stem)):
+        yield from sorted(file.parent.glob(f"{stem}.*{SUFFIX}"))
 
 
 def _read_sidecar(root: Path, name: str) -> dict[str, Any]:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular
-from ddlbench.measurements.lineage import Claim, claims_of, find, is_record, origin_of, read_manifest
+from ddlbench.measurements.lineage import (
+    Claim,
+    claims_of,
+    find,
+    is_record,
+    origin_of,
+    read_manifest,
+    sidecars_beside,
+)
 from ddlbench.measurements.mismatches import Comparison, Mismatch
 from ddlbench.measurements.provenance import SUFFIX, relative_name, repository_root
 from ddlbench.measurements.store import SET_ASIDE, SINCE, STORE, moment
@@ -141,6 +149,9 @@ def check_all(folder: Path) -> Findings:
 
     Returns:
         What was found.
+
+    Raises:
+        DdlbenchError: a folder cannot be read.
     """
     root = repository_root(folder / STORE)
     names = sorted(relative_name(file, root) for file in files_below(folder))
@@ -181,9 +192,12 @@ def files_below(folder: Path) -> Iterator[Path]:
 
     Yields:
         All entries that are no folders, except hidden ones, those set aside, and a signature.
+
+    Raises:
+        DdlbenchError: a folder cannot be read.
     """
     seen = set()
-    for place, folders, files in os.walk(folder, followlinks=True):
+    for place, folders, files in os.walk(folder, onerror=_refuse, followlinks=True):
         seen.add(os.path.realpath(place))
         folders[:] = sorted(
             each
@@ -194,6 +208,11 @@ def files_below(folder: Path) -> Iterator[Path]:
         )
         hidden = OF_SIGNERS if Path(place) == folder else ()
         yield from (Path(place) / each for each in files if not each.startswith(".") and each not in hidden)
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # which has gone meanwhile, or was never there
+        raise DdlbenchError(f"{error.filename}: this folder cannot be read: {error.strerror}")
 
 
 def _check_in_store(root: Path, name: str, comparison: Comparison) -> None:
@@ -212,7 +231,7 @@ def _check_in_store(root: Path, name: str, comparison: Comparison) -> None:
 def _check_is_named(root: Path, name: str, comparison: Comparison) -> None:
     """A file that no sidecar names, unless the sidecar that may do so is known to be damaged."""
     file = Path(name)
-    sidecars = (file.parent / f"{file.name}{SUFFIX}", *(root / name).parent.glob(f"{file.stem}.*{SUFFIX}"))
+    sidecars = (file.parent / f"{file.name}{SUFFIX}", *sidecars_beside(root / name))
     is_reported = any(relative_name(root / sidecar, root) in comparison.mismatches for sidecar in sidecars)
     if name not in comparison.described | comparison.mismatches.keys() and not is_reported:
         comparison.add(Mismatch(name, "has no sidecar, so nothing says where it comes from"))
