@@ -48,8 +48,8 @@ def create_once(path: Path | str, data: bytes | str) -> bool:
     with _complete_temporary_file(Path(path), data) as temporary:
         try:
             os.link(temporary, path)
-        except FileExistsError:
-            return False
+        except FileExistsError:  # as NFS says too where it was linked, and the answer was lost
+            return os.stat(temporary).st_nlink > 1
     return True
 
 

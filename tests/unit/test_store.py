@@ -1,5 +1,6 @@
 """The store: append-only, atomic, shared by pipelines, and nothing damaged is used."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ddlbench.files import create_once
 from ddlbench.measurements.record import parse, seal
 from ddlbench.measurements.store import Store
 from tests.support.measurement_samples import MEASURE, POINT, a_fingerprint, a_point, a_record
@@ -179,3 +181,19 @@ def test_the_fingerprint_changes_with_everything_that_determines_a_measurement(c
 def test_the_fingerprint_does_not_change_with_how_often_to_repeat_or_how_a_number_is_written():
     assert a_fingerprint(POINT, measure={**MEASURE, "max_repetitions": 99}) == a_fingerprint(POINT)
     assert a_fingerprint(a_point(bandwidth_mbit=400, memory_gb=4), dilation=1) == a_fingerprint(POINT)
+
+
+def test_a_file_that_was_linked_counts_as_created_though_the_answer_was_lost_on_the_way(
+    tmp_path, monkeypatch
+):
+    link = os.link
+
+    def lost(*names):
+        link(*names)
+        raise FileExistsError
+
+    monkeypatch.setattr(os, "link", lost)
+    assert create_once(tmp_path / "new", "one")
+    monkeypatch.undo()
+    assert not create_once(tmp_path / "new", "two")
+    assert (tmp_path / "new").read_text() == "one"
