@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from test_filled_hosts import point_of
 
+from ddlbench.errors import DiskFull
 from ddlbench.files import canonical_json
 from ddlbench.measurements.record import seal
 from ddlbench.network.hosts import Placement, place
@@ -40,6 +41,33 @@ def test_each_of_several_workers_of_a_host_has_its_part_of_the_vcpus(tmp_path):
     assert vcpus_of_a_core(point, placed(2)) == 2
 
 
+def on_a_machine_of_16_cores(tmp_path, monkeypatch, answer):
+    """An inventory and a group there, where `answer` is what comes of measuring threads."""
+    monkeypatch.setattr(vcpus, "_cores", lambda: list(range(16)))
+    monkeypatch.setattr(vcpus, "_of_one_worker", lambda _group, threads, _point: threads)
+    monkeypatch.setattr(vcpus, "answer_of", answer)
+    inventory = SimpleNamespace(
+        store=SimpleNamespace(root=tmp_path / "store"),
+        environments={"bare": SimpleNamespace(sha256="e" * 64)},
+        measure=SimpleNamespace(step_budget_s=1, max_steps=9, interval_percent=5, seed=1),
+        facts={"cpu_model": "made up", "cores": 16},
+        plan=SimpleNamespace(settings=SimpleNamespace(other_measurements="ignore")),
+    )
+    hosts = [SimpleNamespace(threads=1)]
+    return inventory, SimpleNamespace(
+        placement=SimpleNamespace(hosts=hosts), worker="torch", environments={"bare": None}
+    )
+
+
+def test_a_full_disk_ends_the_run_and_is_not_taken_for_threads_of_unknown_speed(tmp_path, monkeypatch):
+    def answer(_module, _job, _kind, what):
+        raise DiskFull(f"{what}: the disk is full")
+
+    inventory, group = on_a_machine_of_16_cores(tmp_path, monkeypatch, answer)
+    with pytest.raises(DiskFull):
+        vcpus.vcpu_speeds(inventory, group, {"point": point_of(tmp_path, {"vcpus": 2}, workers=[2])})
+
+
 def test_how_fast_threads_are_does_not_depend_on_the_hosts_that_are_measured_at_the_same_time(
     tmp_path, monkeypatch
 ):
@@ -48,21 +76,9 @@ def test_how_fast_threads_are_does_not_depend_on_the_hosts_that_are_measured_at_
         times = [ThreadTimes(threads, [8.0 / threads, 8.1 / threads]) for threads in job.groups]
         return Scalings([Scaling(times)] * len(job.points))
 
-    asked, host = [], SimpleNamespace(threads=1)
-    monkeypatch.setattr(vcpus, "_cores", lambda: list(range(16)))
-    monkeypatch.setattr(vcpus, "_of_one_worker", lambda _group, threads, _point: threads)
-    monkeypatch.setattr(vcpus, "answer_of", answer)
+    asked = []
+    inventory, group = on_a_machine_of_16_cores(tmp_path, monkeypatch, answer)
     points = {count: point_of(tmp_path / str(count), {"vcpus": count}, workers=[2]) for count in (2, 6, 8)}
-    inventory = SimpleNamespace(
-        store=SimpleNamespace(root=tmp_path / "store"),
-        environments={"bare": SimpleNamespace(sha256="e" * 64)},
-        measure=SimpleNamespace(step_budget_s=1, max_steps=9, interval_percent=5, seed=1),
-        facts={"cpu_model": "made up", "cores": 16},
-        plan=SimpleNamespace(settings=SimpleNamespace(other_measurements="ignore")),
-    )
-    group = SimpleNamespace(
-        placement=SimpleNamespace(hosts=[host]), worker="torch", environments={"bare": None}
-    )
     found = vcpus.vcpu_speeds(inventory, group, points)
     assert asked == [[1, 2, 4, 6, 8]]
     assert {count: list(each.threads) for count, each in found.items()} == {

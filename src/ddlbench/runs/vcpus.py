@@ -15,7 +15,7 @@ from typing import Any
 
 from ddlbench.code.purposes import code_for
 from ddlbench.environments.materials import BARE
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.files import canonical_json, read_json, sha256_json, write_atomically
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.roles import members
@@ -169,6 +169,8 @@ def _measured(points: Mapping[str, Point], inventory: Inventory, group: GroupJob
     )
     try:
         answer = answer_of(MODULE, job, Scalings, what="measuring the speed-up of threads")
+    except DiskFull:  # which ends the run, as everywhere
+        raise
     except DdlbenchError as error:
         print(error, file=sys.stderr, flush=True)
         return dict.fromkeys(points, Scaling((), str(error)))
