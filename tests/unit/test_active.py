@@ -102,7 +102,7 @@ def test_a_question_that_has_no_answer_is_refused_in_words(plan, question, messa
         options_of(plan, replace(ASKED, question=question))
 
 
-def test_the_job_has_the_options_that_were_planned_on_gpus_too(monkeypatch):
+def test_the_job_has_the_options_that_were_planned_on_gpus_too(monkeypatch, tmp_path):
     question = {"model": "resnet18", "devices": "gpu", "batch_size": 128}
     given = configuration(
         [REPOSITORY / "config/examples/gpu_mnist.yaml"],
@@ -119,7 +119,8 @@ def test_the_job_has_the_options_that_were_planned_on_gpus_too(monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     monkeypatch.setattr(active_measuring, "measure_for_choice", not_measured)
     job = SimpleNamespace(
-        log=[None],
+        log=[str(tmp_path / "log")],
+        output=["results/recommendation.json"],
         input=SimpleNamespace(tables=[], datasets=[]),
         params=SimpleNamespace(gpus=1),
         config=given,
