@@ -109,8 +109,8 @@ def test_the_job_has_the_options_that_were_planned_on_gpus_too(monkeypatch, tmp_
         {"recommend": {"question": question}},
         root=REPOSITORY,
     ).settings
-    planned = options_of(load(given, REPOSITORY, gpus=1), replace(ASKED, question=question))
-    measured = []
+    plan, measured = load(given, REPOSITORY, gpus=1), []
+    planned = options_of(plan, replace(ASKED, question=question))
 
     def not_measured(_asked, options, _tables, _measure):
         measured.extend(options)
@@ -120,7 +120,7 @@ def test_the_job_has_the_options_that_were_planned_on_gpus_too(monkeypatch, tmp_
     monkeypatch.setattr(active_measuring, "measure_for_choice", not_measured)
     job = SimpleNamespace(
         log=[str(tmp_path / "log")],
-        output=["results/recommendation.json"],
+        output=[f"{plan.settings.own_results}/recommendation.json"],
         input=SimpleNamespace(tables=[], datasets=[]),
         params=SimpleNamespace(gpus=1),
         config=given,

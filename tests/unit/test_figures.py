@@ -67,7 +67,10 @@ def test_every_figure_of_the_studies_is_drawn_with_its_rows_and_its_caption(show
     assert "<text" in svg.read_text()  # text stays text
     assert shown.title in rst.read_text()
     rows = pd.read_csv(csv)
-    more = {"anwar2021_fig8": -7, "wang2019_fig5": 2}  # no fourth host, no largest batch; one worker begins three lines
+    more = {
+        "anwar2021_fig8": -7,
+        "wang2019_fig5": 2,
+    }  # no fourth host, no largest batch; one worker begins three lines
     assert len(rows) == len(table_for(shown)) + more.get(shown.name, 0)
     y = "training_time_ms" if shown.name == "pani2020_fig3" else shown.y
     assert {shown.x, y, f"{y}_low", f"{y}_high", "repetitions", "dilation", "status", "reason"} <= set(rows)
