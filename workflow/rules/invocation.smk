@@ -54,7 +54,8 @@ def failures_among(jobs):
 
 def runs_of(job):
     """The runs of which a job measures points."""
-    if job.rule == "recommend_measure":
+    is_for_a_choice = job.rule == "recommend_measure"
+    if is_for_a_choice:
         return sorted(set(options().values()))
     return [job.wildcards["run"]] if job.rule in OF_RUNS else []
 
