@@ -25,6 +25,7 @@ class Starter:
             raise DdlbenchError("no more processes")
         sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
         self.started.append(self.stack.enter_context(subprocess.Popen(sleep)))
+        self.stack.callback(self.started[-1].kill)  # else a failed test would wait until it has slept enough
         return self.started[-1]
 
 

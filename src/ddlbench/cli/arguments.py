@@ -123,6 +123,20 @@ def must_be_writable(output: Path, files: Iterable[Path], *, makes_folder: bool 
             raise ConfigError(f"--output {output}: {file} is not the name of a file")
 
 
+def add_other_measurements(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says what to do while others measure on this machine, for commands without a configuration.
+
+    Args:
+        parser: of the command.
+    """
+    parser.add_argument(
+        "--other-measurements",
+        choices=("wait", "refuse", "ignore"),
+        default="wait",
+        help="what to do while something else of ddlbench measures on this machine; default: wait",
+    )
+
+
 def counted(count: int, noun: str) -> str:
     """Write a number with its noun.
 

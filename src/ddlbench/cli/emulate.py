@@ -11,7 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddlbench.cli.arguments import LARGEST_DILATION, must_be_writable, number, whole_number
+from ddlbench.cli.arguments import (
+    LARGEST_DILATION,
+    add_other_measurements,
+    must_be_writable,
+    number,
+    whole_number,
+)
 from ddlbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -89,12 +95,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         metavar=("docker", "IMAGE"),
         help="run the command in a container of Docker's on each host; the working directory is mounted",
     )
-    parser.add_argument(
-        "--other-measurements",
-        choices=("wait", "refuse", "ignore"),
-        default="wait",
-        help="what to do while something else of ddlbench measures on this machine; default: wait",
-    )
+    add_other_measurements(parser)
     parser.add_argument(
         "--output",
         type=Path,

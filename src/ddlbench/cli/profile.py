@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ddlbench.cli.arguments import DEFAULT_CONFIG, number, whole_number
+from ddlbench.cli.arguments import add_other_measurements, number, whole_number
 from ddlbench.errors import ConfigError
 from ddlbench.plan.catalogue import MODELS
 
@@ -56,13 +56,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--environment", type=Path, metavar="FILE", help="default: PyTorch's of this checkout"
     )
+    add_other_measurements(parser)
     parser.set_defaults(command=_profile)
 
 
 def _profile(arguments: argparse.Namespace) -> int:
     import yaml
 
-    from ddlbench.plan import load
     from ddlbench.probes.step_profile import ENVIRONMENT, Asked, profiled
     from ddlbench.runs.machine_lock import alone_on_this_machine
 
@@ -80,7 +80,7 @@ def _profile(arguments: argparse.Namespace) -> int:
         threads=arguments.threads,
         steps=arguments.steps,
     )
-    with alone_on_this_machine(load(DEFAULT_CONFIG, Path.cwd()).settings.other_measurements):
+    with alone_on_this_machine(arguments.other_measurements):
         found = profiled(asked, arguments.environment or ENVIRONMENT, timeout_s=arguments.timeout_s)
     print(
         "# Add this to config/devices.yaml, under a name of your choice; a study's hosts name it as their `device`."
