@@ -92,7 +92,7 @@ def drift(backend: str, change: str, recheck_s: float) -> dict[str, Any]:
             port.back.netlink.tc("del", index=port.back.index, handle=0x10000, parent=TC_H_ROOT)
         elif change == "busy":  # somebody else fills the link, whose queue holds 250 ms
             receiver = datagrams(star, 1)
-            for _ in range(5):  # a socket alone has 50 ms queued
+            for _ in range(12):  # the kernel wakes a sender when half of its 50 ms are sent
                 sender = datagrams(star, 0)
                 if os.fork() == 0:
                     flood(sender, receiver.getsockname())
