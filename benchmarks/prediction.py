@@ -35,7 +35,9 @@ CHOSEN_BY = (
     "47ceaeed539f6385",
     "906c9c009a0e9ae9",
     "210df7ea270243f3",
-)  # our default sweep of November 2026; anwar2021's published table; a default sweep of 27 November
+    "c2c6894960a8ff4f",
+    "23401d338ffa5823",
+)  # our default sweep of November 2026; anwar2021's published table; default sweeps of 27 and (two) 28 November
 
 
 def main(arguments: Sequence[str]) -> None:

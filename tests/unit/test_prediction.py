@@ -12,7 +12,7 @@ from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.measured import from_files, from_tables
 from ddlbench.prediction.nearness import apart, around
 from ddlbench.prediction.predictor import learn
-from ddlbench.prediction.terms import sent_bytes, trips
+from ddlbench.prediction.terms import sent_bytes, terms, trips
 from ddlbench.prediction.workload import UNKNOWN, workload
 
 
@@ -139,6 +139,18 @@ def test_a_ring_moves_two_n_minus_one_over_n_of_the_model():
     size = workload("conv1", "28x28x1").parameter_bytes
     assert [sent_bytes(cell(workers=n)) / size for n in (1, 2, 4)] == [0, 1, 1.5]
     assert [trips(cell(workers=n)) for n in (1, 2, 4)] == [0, 2, 6]
+
+
+def test_each_message_has_an_end_that_may_be_lost_and_each_packet_may_be_lost_again():
+    def amounts(**asked):
+        return {
+            term.kind: term.amount for term in terms(cell(bandwidth_mbit=2000.0, loss_percent=5.0, **asked))
+        }
+
+    two, four = amounts(workers=2), amounts(workers=4)
+    assert two["tails"] == pytest.approx(2 * 2 * 0.05 * 200)  # two messages of each of two workers
+    assert four["tails"] == pytest.approx(6 * two["tails"])  # six of each of four
+    assert four["again"] == pytest.approx(3 * two["again"])  # 3/2 of the bytes of each of twice as many
 
 
 def test_a_server_on_its_own_host_sends_the_model_to_each_worker_and_beside_a_worker_to_the_others():

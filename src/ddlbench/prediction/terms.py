@@ -34,7 +34,7 @@ PARTS = {
     "crossing": "latency",
     "messages": "latency",
     "slowed": "loss",
-    "timeouts": "loss",
+    "tails": "loss",
     "again": "loss",
 }
 
@@ -135,6 +135,8 @@ def _remote(cell: Cell, replayed_ms: float | None) -> Iterator[tuple[str, str, s
     wire_ms = sent * 8e-3 / (cell.bandwidth_mbit or UNLIMITED_MBIT)
     kind = "server" if cell.has_server else "ring"
     is_known = cell.strategy in STRATEGIES
+    if cell.has_server and STRATEGIES[cell.strategy].is_synchronous:
+        wire_ms *= 2  # the server gets all gradients before it sends parameters
     limit = "" if cell.bandwidth_mbit else UNLIMITED
     if replayed_ms is not None:
         limit += "/replayed"  # a byte takes no CPU time from a device that computes
@@ -146,10 +148,10 @@ def _remote(cell: Cell, replayed_ms: float | None) -> Iterator[tuple[str, str, s
     yield "crossing", cell.system, kind, latency_ms
     if not cell.model or not is_known:  # how many messages a batch makes is known of our own trainings: none
         yield "messages", cell.system, kind, latency_ms * cell.batch_size * (cell.workers - 1) / cell.workers
-    # Mathis 1997: the rate falls with the root of the loss. Padhye 1998: time-outs, and the same packet lost again.
-    yield "slowed", kind, "", packets * lost**0.5 * (2 * latency_ms + wire_ms / max(packets, 1.0))
-    of_all = (
-        total_sent_bytes(cell) / SEGMENT_BYTES
-    )  # whichever host waits for a packet, all wait for that host
-    yield "timeouts", kind, "", of_all * lost**1.5 * RTO_MIN_MS
+    # Mathis 1997: the rate falls with the root of the loss.
+    yield "slowed", kind, "", packets * lost**0.5 * 2 * latency_ms
+    # After a lost end of a message nothing comes that would tell of it (RFC 8985, section 3.3), and a packet that is
+    # lost again waits for a time-out, too (Padhye 1998). Whichever host waits, all wait for that host.
+    yield "tails", kind, "", trips(cell) * cell.workers * lost * RTO_MIN_MS
+    of_all = total_sent_bytes(cell) / SEGMENT_BYTES
     yield "again", kind, "", of_all * lost**2 * RTO_MIN_MS
