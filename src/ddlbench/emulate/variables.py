@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
+from ddlbench.launch.gpu_variables import nccl_on_links
 from ddlbench.launch.network_variables import network_variables
 from ddlbench.network.hosts import Host
 
@@ -30,6 +31,7 @@ def host_variables(hosts: Sequence[Host], rank: int, dilation: float) -> dict[st
     return {
         **{name: value for name, value in _defaults(here).items() if name not in os.environ},
         **network_variables(INTERFACE),
+        **nccl_on_links(here.name),
         **_of_ranks(rank, size),
         "MASTER_ADDR": first.address,
         "MASTER_PORT": str(MASTER_PORT),

@@ -1,0 +1,27 @@
+"""The variables that a script finds on an emulated host."""
+
+from ddlbench.emulate.variables import host_variables
+from ddlbench.network.hosts import place
+
+HOSTS = place(
+    2,
+    vcpus=1,
+    memory_gb=1,
+    host_count=2,
+    cores=[0, 1],
+    available_memory_bytes=8 << 30,
+    dilation="auto",
+).hosts
+
+
+def test_nccl_has_nothing_but_the_links():
+    found = host_variables(HOSTS, 1, 1.0)
+    nccl = {name: value for name, value in found.items() if name.startswith("NCCL_")}
+    assert nccl == {
+        "NCCL_SOCKET_IFNAME": "=eth0",
+        "NCCL_IB_DISABLE": "1",
+        "NCCL_P2P_DISABLE": "1",
+        "NCCL_SHM_DISABLE": "1",
+        "NCCL_NET": "Socket",
+        "NCCL_HOSTID": "h2",
+    }
