@@ -276,7 +276,7 @@ def test_it_waits_for_another_measurement(tmp_path: Path) -> None:
 
 def test_it_works_from_an_installed_wheel_without_a_checkout_or_snakemake(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    for part in ("src", "config", "workflow", "pyproject.toml", "README.md", "LICENSE"):
+    for part in ("src", "config", "workflow", "containers", "pyproject.toml", "README.md", "LICENSE"):
         copy = shutil.copytree if (REPOSITORY / part).is_dir() else shutil.copy
         source.mkdir(exist_ok=True)
         copy(REPOSITORY / part, source / part)
@@ -294,6 +294,7 @@ def test_it_works_from_an_installed_wheel_without_a_checkout_or_snakemake(tmp_pa
         *pip, "--python", str(venv), "install", "--no-deps", "--no-index", str(wheel), folder=tmp_path
     )
     assert installed.returncode == 0, installed.stderr
+    assert os.access(packages / "ddlbench/shipped/containers/oci_runtime.py", os.X_OK)  # Docker executes it
     # What it depends on is that of this environment, but Snakemake, and this checkout.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     (packages / "snakemake.py").write_text("raise ImportError('there is no Snakemake here')")

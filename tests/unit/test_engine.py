@@ -1,6 +1,7 @@
 """Which engine is used, and what is said where there is none, or where it fails or is busy."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -111,3 +112,18 @@ def test_an_image_is_asked_and_what_it_replaces_removed_while_somebody_else_prun
     client: Any = SimpleNamespace(images=images, containers=containers)
     assert json_output(client, "ddlbench/torch", ["python"]) == {"torch": "2"}
     remove_replaced(client, "ddlbench/torch", "ddlbench.build=1")
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_a_daemon_without_our_runtime_is_told_a_path_that_is_there(
+    is_installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = (
+        tmp_path / ("src/ddlbench/shipped/containers" if is_installed else "containers") / "oci_runtime.py"
+    )
+    there.parent.mkdir(parents=True)
+    there.touch()
+    monkeypatch.setattr(engines, "package_root", lambda: str(tmp_path / "src"))
+    monkeypatch.setattr("shutil.which", lambda _program: "/usr/bin/docker")
+    with pytest.raises(DdlbenchError, match=re.escape(f'"path": "{there}"')):
+        engines._check_docker({}, rootless=False)

@@ -21,11 +21,12 @@ from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
 from ddlbench.sandbox.sandbox import check_sandbox
+from ddlbench.system.package import package_root
 
 if TYPE_CHECKING:
     from ddlbench.containers.engine import Engine
 
-WRAPPER = Path("containers/oci_runtime.py")
+_WRAPPER = Path("containers/oci_runtime.py")
 _ANSWER_TIMEOUT_S = 20.0
 _ABANDONED = "1h"
 
@@ -201,11 +202,18 @@ def _check_docker(info: Mapping[str, Any], *, rootless: bool) -> None:
             "this Docker daemon is rootless, and cannot join emulated hosts; Podman and Apptainer need no root for that"
         )
     if OCI_RUNTIME not in (info.get("Runtimes") or {}):
-        wrapper = json.dumps({"runtimes": {OCI_RUNTIME: {"path": str(WRAPPER.resolve())}}})
+        wrapper = json.dumps({"runtimes": {OCI_RUNTIME: {"path": str(_wrapper())}}})
         raise DdlbenchError(
             f"this Docker daemon does not know the runtime {OCI_RUNTIME}, with which containers join emulated "
             f"hosts. Add to /etc/docker/daemon.json:  {wrapper}  and have it read that:  systemctl reload docker"
         )
+
+
+def _wrapper() -> Path:
+    """Our OCI runtime: the one that a wheel has installed (pyproject.toml), else that of the checkout we run from."""
+    package = Path(package_root())
+    installed = package / "ddlbench/shipped" / _WRAPPER
+    return installed if installed.is_file() else package.parent / _WRAPPER
 
 
 def _check_podman(address: str, *, rootless: bool, patience_s: float) -> None:
