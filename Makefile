@@ -27,8 +27,9 @@ run: environment
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
 	ddlbench housekeeping
 	ddlbench check
-	snakemake --cores $(CORES)
-	ddlbench summary
+	snakemake --cores $(CORES) || failed=$$?
+	ddlbench summary # of what has gaps too: it names their reasons
+	exit $${failed:-0}
 
 report: environment
 	@export PATH="$$PWD/$(VENV)/bin:$$PATH"
