@@ -46,6 +46,20 @@ def test_an_environment_that_could_not_be_made_is_told_with_its_reason(tmp_path:
         profiled(asked, environment, timeout_s=1)
 
 
+@pytest.mark.parametrize("content", [b"\x7fELF\x02\xff", b"some text", b"[]", b"{}"])
+def test_a_file_that_describes_no_environment_is_told_with_what_is_expected(
+    content: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "a-file").write_bytes(content)
+    (tmp_path / "a-circle").symlink_to("a-circle")
+    asked = Asked(model="mlp", image_shape="28x28x1", batches=[16], devices="cpu", threads=1, steps=1)
+    for name in ("a-file", "a-circle"):
+        with pytest.raises(DdlbenchError, match=rf"{name} describes no environment .*environment\.json"):
+            profiled(asked, tmp_path / name, timeout_s=1)
+    with pytest.raises(DdlbenchError, match="is missing"):
+        profiled(asked, tmp_path / "nowhere", timeout_s=1)
+
+
 # ------------------------------------------------------------------------------------------- shi2019_table3_1
 
 

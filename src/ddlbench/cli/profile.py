@@ -54,7 +54,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="for each batch; default: an hour",
     )
     parser.add_argument(
-        "--environment", type=Path, metavar="FILE", help="default: PyTorch's of this checkout"
+        "--environment",
+        type=Path,
+        metavar="FILE",
+        help="the environment.json of an environment with PyTorch; default: that of this checkout",
     )
     add_other_measurements(parser)
     parser.set_defaults(command=_profile)

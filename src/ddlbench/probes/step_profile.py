@@ -50,12 +50,7 @@ def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, 
     Raises:
         DdlbenchError: there is no such environment, it could not be made, the measuring fails, or it takes too long.
     """
-    if not environment.is_file():
-        raise DdlbenchError(
-            f"{environment} is missing: PyTorch's environment has not been made here. `snakemake --cores 2 "
-            f"{ENVIRONMENT}` makes it"
-        )
-    python: str = read_description(environment)["python"]
+    python = _interpreter(environment)
     # On a CPU memory is the most that a process has had: each batch has a process of its own.
     together = [asked.batches] if asked.devices == "gpu" else [[batch] for batch in asked.batches]
     answers = [_measured(asked, batches, python, timeout_s) for batches in together]
@@ -81,6 +76,22 @@ def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, 
         ],
     }
     return {key: device}
+
+
+def _interpreter(environment: Path) -> str:
+    """The path of the interpreter that a description of an environment names."""
+    try:
+        return str(read_description(environment)["python"])
+    except FileNotFoundError:
+        raise DdlbenchError(
+            f"{environment} is missing: PyTorch's environment has not been made here. `snakemake --cores 2 "
+            f"{ENVIRONMENT}` makes it"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DdlbenchError(
+            f"{environment} describes no environment ({error!r}). Expected is a file as {ENVIRONMENT}, which Snakemake "
+            "makes; not an interpreter"
+        ) from None
 
 
 def _measured(asked: Asked, batches: Sequence[int], python: str, timeout_s: float) -> dict[str, Any]:
