@@ -42,6 +42,11 @@ _PING_GAP_S = 0.004
 # How far the median of seven round trips may lie from the middle of two jitters (99.9 % of the time).
 _MEDIAN_CHANCE = 1.2
 _ATTEMPTS, _PAUSE_S = 5, 0.3
+_RATE = "rate "
+_OR_DILATE = (
+    ". If all hosts together are too fast for this machine: a larger dilation (`--dilation K`, or `dilation` in the "
+    "configuration) makes each link K times slower, and divides what is measured by K"
+)
 
 Result = TypeVar("Result")
 
@@ -117,9 +122,12 @@ class OutOfTolerance(DdlbenchError):
     """A link that is not what was asked for."""
 
     def __init__(self, where: str, link: Link, backend: str, wrong: list[str]) -> None:
+        # One process fills the links of all hosts. It may not manage what many cores forward together (`Capacity`).
+        slower = any(each.startswith(_RATE) for each in wrong)
         super().__init__(
             f"{where} is not what was asked for ({link}; {backend}): {', '.join(wrong)}. "
-            "Nothing measured on it counts. Is the machine busy? Try again, or ask for less."
+            "Nothing measured on it counts. Is the machine busy? Try again, or ask for less"
+            f"{_OR_DILATE if slower else ''}."
         )
 
 
@@ -146,7 +154,7 @@ def deviations(
     """
     wrong = []
     if abs(rate_mbit / link.bandwidth_mbit - 1) * 100 > tolerances.rate_percent:
-        wrong.append(f"rate {rate_mbit:.1f} instead of {link.bandwidth_mbit:g} Mbit/s")
+        wrong.append(f"{_RATE}{rate_mbit:.1f} instead of {link.bandwidth_mbit:g} Mbit/s")
     for what, found_ms, asked_ms, chance_ms in times:
         allowed_ms = max(tolerances.rtt_ms, asked_ms * tolerances.rtt_percent / 100) + chance_ms
         if abs(found_ms - asked_ms) > allowed_ms:
