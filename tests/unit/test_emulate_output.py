@@ -2,14 +2,14 @@
 
 import os
 import select
-from contextlib import closing
+from contextlib import closing, redirect_stderr
 from pathlib import Path
 from threading import Thread
 from time import sleep
 
 import pytest
 
-from ddlbench.emulate.output import Budget, Stream
+from ddlbench.emulate.output import Budget, Stream, say
 from ddlbench.emulate.series import Series
 from ddlbench.errors import DiskFull
 
@@ -32,7 +32,9 @@ def forwarding():
     return forward
 
 
-def test_a_reader_that_does_not_let_us_wait_gets_every_line(forwarding):
+@pytest.fixture
+def slow_reader():
+    """The writing end of a pipe in which nobody may wait, and all lines that its reader got when it had been full."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     read: list[bytes] = []
@@ -42,13 +44,29 @@ def test_a_reader_that_does_not_let_us_wait_gets_every_line(forwarding):
             sleep(0.01)
         read.extend(file)
 
+    def lines() -> list[bytes]:
+        os.close(writing)
+        reader.join()
+        return read
+
     with open(reading, "rb") as file:
         reader = Thread(target=read_when_full)
         reader.start()
-        forwarding(b"line\n" * LINES, writing)
-        os.close(writing)
-        reader.join()
-    assert read == [b"h1 | line\n"] * LINES
+        yield writing, lines
+
+
+def test_a_reader_that_does_not_let_us_wait_gets_every_line(forwarding, slow_reader):
+    writing, lines = slow_reader
+    forwarding(b"line\n" * LINES, writing)
+    assert lines() == [b"h1 | line\n"] * LINES
+
+
+def test_what_we_say_reaches_a_reader_that_does_not_let_us_wait(slow_reader):
+    writing, lines = slow_reader
+    with open(writing, "w", closefd=False) as errors, redirect_stderr(errors):
+        for _ in range(LINES):
+            say("h2 ended with SIGKILL")
+    assert lines() == [b"ddlbench: h2 ended with SIGKILL\n"] * LINES
 
 
 def test_a_full_disk_is_told_in_one_line(forwarding, tmp_path):

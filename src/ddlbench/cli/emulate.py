@@ -18,7 +18,7 @@ from ddlbench.cli.arguments import (
     number,
     whole_number,
 )
-from ddlbench.errors import ConfigError
+from ddlbench.errors import ConfigError, DiskFull
 
 if TYPE_CHECKING:
     from ddlbench.emulate.emulation import Emulation
@@ -108,6 +108,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _emulate(arguments: argparse.Namespace) -> int:
     from ddlbench.emulate import result
+    from ddlbench.emulate.output import tell
     from ddlbench.emulate.run import check_command, emulate
     from ddlbench.emulate.summary import announcement, summary
     from ddlbench.runs.machine_lock import alone_on_this_machine
@@ -125,8 +126,8 @@ def _emulate(arguments: argparse.Namespace) -> int:
         os.environ.setdefault(SAFE_PATH, "1")
         started = datetime.now(UTC)
         found = emulate(emulation)
-    with suppress(OSError):  # the terminal has gone; files and exit code still count
-        print(f"\n{summary(emulation, found)}", file=sys.stderr, flush=True)
+    with suppress(OSError, DiskFull):  # files and exit code still count
+        tell(f"\n{summary(emulation, found)}")
     if arguments.output:
         result.write(arguments.output, emulation, found, started)
     return found.exit_code

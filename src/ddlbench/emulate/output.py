@@ -6,7 +6,7 @@ import re
 import select
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ddlbench.errors import DdlbenchError, DiskFull, has_no_room
 
@@ -137,19 +137,7 @@ class Stream:
         self._print(lines)
 
     def _print(self, lines: list[bytes]) -> None:
-        rest = memoryview(b"".join(self._prefix + line + b"\n" for line in lines))
-        while rest:
-            try:
-                with told_when_full("the output of the commands"):
-                    rest = rest[os.write(self._target, rest) :]
-            except (
-                BlockingIOError
-            ):  # whoever has started us reads slowly, and does not let us wait in `write`
-                _wait_for_room(self._target)
-            except OSError as error:
-                if error.errno in _GONE:
-                    raise ReaderGone("nobody reads the output any more") from None
-                raise
+        _write(self._target, b"".join(self._prefix + line + b"\n" for line in lines))
 
 
 @contextmanager
@@ -173,6 +161,21 @@ def told_when_full(what: str) -> Iterator[None]:
         raise
 
 
+def _write(target: int, data: bytes) -> None:
+    """Write all of it, however slowly it is read."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            with told_when_full("the output of the commands"):
+                rest = rest[os.write(target, rest) :]
+        except BlockingIOError:  # whoever has started us reads slowly, and does not let us wait in `write`
+            _wait_for_room(target)
+        except OSError as error:
+            if error.errno in _GONE:
+                raise ReaderGone("nobody reads the output any more") from None
+            raise
+
+
 def _wait_for_room(target: int) -> None:
     waiting = select.poll()
     waiting.register(target, select.POLLOUT)
@@ -183,10 +186,19 @@ def say(text: str) -> None:
     """Tell the user something about the commands.
 
     Args:
-        text: a line. Nobody gets it where nobody reads the output any more.
+        text: a line.
     """
-    try:
-        print(f"ddlbench: {text}", file=sys.stderr, flush=True)
-    except OSError as error:
-        if error.errno not in _GONE:
-            raise
+    tell(f"ddlbench: {text}")
+
+
+def tell(text: str) -> None:
+    """Write something to standard error, however slowly that is read.
+
+    Args:
+        text: lines. Nobody gets them where nobody reads the output any more.
+
+    Raises:
+        DiskFull: what is printed to is on a disk that is.
+    """
+    with suppress(ReaderGone):
+        _write(sys.stderr.fileno(), f"{text}\n".encode())

@@ -14,6 +14,7 @@ from time import monotonic
 from ddlbench.emulate.commands import Commands
 from ddlbench.emulate.emulation import OF_SIGNALS, TOLERANCES, Emulated, Emulation, Task
 from ddlbench.emulate.names import name_hosts
+from ddlbench.emulate.output import tell
 from ddlbench.emulate.rendezvous import serving
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.fork_starter import ForkServer
@@ -85,7 +86,7 @@ def run(task: Task) -> Emulated:
         fillers = stack.enter_context(Fillers(dividing, filled, deadline))
         bursts = burst_percent(dividing, filled, fillers, deadline)
         if said := warning(filled, bursts, TOLERANCES.share_percent):
-            print(said, file=sys.stderr, flush=True)
+            tell(said)
         check_for(signals)
         commands = stack.enter_context(closing(Commands(emulation, star.namespaces, signals)))
         with fillers.running():
@@ -160,7 +161,7 @@ def measured(star: Star, emulation: Emulation, effort: Effort, signals: int) -> 
             is_disturbed = load is not None and load.exceeds(TOLERANCES.others_percent)
             if not is_disturbed or monotonic() > deadline:
                 raise
-            print(f"{error}\n  {load}: the links are measured again.", file=sys.stderr, flush=True)
+            tell(f"{error}\n  {load}: the links are measured again.")
 
 
 def _measured_once(star: Star, wires: Link | Sites, effort: Effort) -> dict[str, object]:
