@@ -1,9 +1,13 @@
 """`ddlbench emulate` told something wrong: a message and an exit code, before anything starts."""
 
+from pathlib import Path
+
 import pytest
 
 from ddlbench.cli.main import main
 from ddlbench.emulate.emulation import Emulated, HostEnd
+from ddlbench.errors import DiskFull
+from ddlbench.runs import machine_lock
 
 
 @pytest.mark.parametrize(
@@ -28,6 +32,37 @@ def test_what_cannot_be_is_told(arguments, code, wrong, capsys, tmp_path, monkey
     monkeypatch.chdir(tmp_path)  # links have names outside of a checkout too
     assert main(["emulate", *arguments]) == code
     assert wrong in capsys.readouterr().err
+
+
+def an_emulation_that_is_not_made(monkeypatch):
+    found = Emulated([ended(0)] * 2, None, "tbf+netem", {}, {}, None)
+    monkeypatch.setattr("ddlbench.emulate.run.emulate", lambda _asked: found)
+    monkeypatch.setattr("ddlbench.emulate.summary.summary", lambda *_: "")
+    monkeypatch.setattr("ddlbench.emulate.output.tell", print)
+    monkeypatch.setattr(machine_lock, "shared_folder", Path.cwd)
+
+
+def test_where_something_else_measures_a_refusal_is_not_taken_for_a_hosts_failure(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    an_emulation_that_is_not_made(monkeypatch)
+    asked = ["emulate", "--link", "gigabit", "--other-measurements", "refuse", "--", "true"]
+    assert main(asked) == 0
+    with machine_lock.alone_on_this_machine("refuse"):
+        assert main(asked) == 125
+    assert "another measurement is running" in capsys.readouterr().err
+
+
+def test_a_disk_that_is_full_in_the_end_is_not_taken_for_a_hosts_failure(capsys, tmp_path, monkeypatch):
+    def full(*_arguments):
+        raise DiskFull("found.json: the disk is full")
+
+    monkeypatch.chdir(tmp_path)
+    an_emulation_that_is_not_made(monkeypatch)
+    monkeypatch.setattr("ddlbench.emulate.result.write", full)
+    assert main(["emulate", "--link", "gigabit", "--output", "found", "--", "true"]) == 125
+    assert "found.json: the disk is full" in capsys.readouterr().err
 
 
 def ended(status, *, was_ended=False):

@@ -6,7 +6,8 @@ ddlbench emulate --hosts 4 --link home-broadband -- python train.py
 import argparse
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from ddlbench.cli.arguments import (
     number,
     whole_number,
 )
-from ddlbench.errors import ConfigError, DiskFull
+from ddlbench.errors import ConfigError, DdlbenchError, DiskFull
 
 if TYPE_CHECKING:
     from ddlbench.emulate.emulation import Emulation
@@ -121,7 +122,9 @@ def _emulate(arguments: argparse.Namespace) -> int:
         files = (result.result_file(arguments.output), result.series_file(arguments.output))
         must_be_writable(arguments.output, files)
     emulation = _asked(arguments)
-    with alone_on_this_machine(arguments.other_measurements):
+    with ExitStack() as stack:
+        with _our_failures():
+            stack.enter_context(alone_on_this_machine(arguments.other_measurements))
         print(f"ddlbench: {announcement(emulation)}", file=sys.stderr, flush=True)
         os.environ.setdefault(SAFE_PATH, "1")
         started = datetime.now(UTC)
@@ -129,8 +132,20 @@ def _emulate(arguments: argparse.Namespace) -> int:
     with suppress(OSError, DiskFull):  # files and exit code still count
         tell(f"\n{summary(emulation, found)}")
     if arguments.output:
-        result.write(arguments.output, emulation, found, started)
+        with _our_failures():
+            result.write(arguments.output, emulation, found, started)
     return found.exit_code
+
+
+@contextmanager
+def _our_failures() -> Iterator[None]:
+    """Tell failures by an exit code that is not that of a command."""
+    from ddlbench.emulate.run import EmulationFailed
+
+    try:
+        yield
+    except (DdlbenchError, OSError) as error:
+        raise EmulationFailed(str(error)) from error
 
 
 def _asked(arguments: argparse.Namespace) -> "Emulation":
