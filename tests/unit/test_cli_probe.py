@@ -30,6 +30,16 @@ from ddlbench.cli.main import main
         (["address", "two words"], "'two words' is not the name or address of a host"),
         (["address", "a" * 64 + ".example"], "is not the name or address of a host"),
         (["answer", "a\0b"], "is not the name or address of a host"),
+        (
+            ["address", "localhost", "--device", "mlx5_0:1"],
+            "--device mlx5_0:1: tcp, the default transport, takes",
+        ),
+        (["answer", "--device", "mlx5_0:1"], "--device mlx5_0:1: tcp, the default transport, takes none"),
+        (
+            ["answer", "192.0.2.7", "--transport", "ucx"],
+            "192.0.2.7: the programs of ucx wait on all addresses",
+        ),
+        (["answer", "--port", "0", "--transport", "verbs"], "--port 0: the programs of verbs do not choose"),
     ],
 )
 def test_a_value_that_cannot_be_is_named(arguments, wrong, capsys):

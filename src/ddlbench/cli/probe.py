@@ -24,6 +24,7 @@ from ddlbench.errors import ConfigError, nearest
 from ddlbench.probes.ping_pong import LARGEST_BYTES, MOST_BYTES, answer, listening, probe, sizes
 from ddlbench.protocol.measure import StopRule
 
+LOOPBACK = "127.0.0.1"
 PORT = 5002  # NetPIPE's own
 # Few repetitions are enough: each value is already the mean over some milliseconds.
 RULE = StopRule(min_repetitions=5, max_repetitions=12, interval_percent=5)
@@ -90,13 +91,13 @@ def _add_address(parser: argparse.ArgumentParser) -> None:
 
 def _add_answer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "host", metavar="ADDRESS", type=host_name, nargs="?", default="127.0.0.1", help="default: %(default)s"
+        "host", metavar="ADDRESS", type=host_name, nargs="?", help=f"of tcp; default: {LOOPBACK}"
     )
     parser.add_argument(
         "--port",
         type=whole_number(0, 65535, "a port"),
         default=PORT,
-        help="default: %(default)s; 0: one that is free",
+        help="default: %(default)s; 0: one that is free, of tcp",
     )
     parser.set_defaults(command=_answer)
 
@@ -175,6 +176,7 @@ def _probe_address(arguments: argparse.Namespace) -> int:
     from ddlbench.measurements.statistics import needs_repetition
     from ddlbench.probes.compiled_ping_pong import compiled
 
+    _refuse_device_of_tcp(arguments)
     if arguments.output:
         must_be_writable(arguments.output, files_of(arguments.output))
     if arguments.transport != "tcp":
@@ -212,21 +214,38 @@ def _probe_device(arguments: argparse.Namespace) -> int:
     return report(times_s, conditions, vanished, arguments.output, streams_mbit=streams_mbit)
 
 
+def _refuse_device_of_tcp(arguments: argparse.Namespace) -> None:
+    if arguments.transport == "tcp" and arguments.device:
+        raise ConfigError(
+            f"--device {arguments.device}: tcp, the default transport, takes none. Name --transport ucx or verbs too"
+        )
+
+
 def _answer(arguments: argparse.Namespace) -> int:
+    _refuse_device_of_tcp(arguments)
     if arguments.transport != "tcp":
         from ddlbench.probes import device_probe as device_probing
 
+        of = f"the programs of {arguments.transport}"
+        if arguments.host:
+            raise ConfigError(
+                f"{arguments.host}: {of} wait on all addresses here. Leave the address out"
+            )
+        if arguments.port == 0:
+            raise ConfigError(
+                f"--port 0: {of} do not choose a port. Name one that is free, here and at the other end"
+            )
         device = device_probing.device_of(arguments.transport, arguments.device)
         print(f"waiting at port {arguments.port}, {device}", file=sys.stderr, flush=True)
         device_probing.answer(arguments.transport, device, arguments.port, timeout_s=arguments.timeout_s)
         return 0
     from ddlbench.probes.compiled_ping_pong import compiled
 
-    exchange = compiled()
+    exchange, address = compiled(), arguments.host or LOOPBACK
     try:
-        listener = listening(arguments.host, arguments.port)
+        listener = listening(address, arguments.port)
     except OSError as error:
-        raise ConfigError(f"{arguments.host} port {arguments.port}: {error.strerror or error}") from None
+        raise ConfigError(f"{address} port {arguments.port}: {error.strerror or error}") from None
     with listener:
         host, port = listener.getsockname()[:2]
         print(f"waiting at {host} port {port}", file=sys.stderr, flush=True)
