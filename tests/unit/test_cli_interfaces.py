@@ -47,3 +47,17 @@ def test_it_works_outside_of_a_repository_too(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["interfaces"]) == 0
     assert main(["interfaces", "--config", "no_such.yaml"]) == 2
+
+
+def test_it_works_in_another_project_that_has_a_configuration_too(tmp_path, monkeypatch):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").write_text("ours: not\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["interfaces"]) == 0
+
+
+@pytest.mark.parametrize("command", ["doctor", "check", "probe link gigabit"])
+def test_what_needs_a_checkout_says_so(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(command.split()) == 2
+    assert "Start this in a checkout of ddlbench" in capsys.readouterr().err

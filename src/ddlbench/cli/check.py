@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG, counted
+from ddlbench.cli.configuration import checkout
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -31,7 +32,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from ddlbench.memory.misfits import too_large
     from ddlbench.plan import load
 
-    plan = load(arguments.config, Path.cwd(), gpus=len(gpus_here()))
+    plan = load(arguments.config, checkout(), gpus=len(gpus_here()))
     points = {point for run in plan.runs for point in run.points}
     counts = [
         counted(len(plan.figures), "figure"),

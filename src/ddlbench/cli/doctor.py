@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ddlbench.cli.arguments import number
+from ddlbench.cli.configuration import checkout
 
 _PATIENCE_S = 10.0  # everything answers within two seconds, unless the machine is busy
 _SHARE_OF_A_PROGRAM = 0.9  # of the patience; a program must end before the command's own time limit
@@ -56,7 +57,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from ddlbench.plan import load
     from ddlbench.plan.config_files import configuration
 
-    root, patience_s = Path.cwd(), arguments.patience
+    root, patience_s = checkout(), arguments.patience
     config = configuration([root / file for file in arguments.configfile], root=root)
     # The plan assumes SLURM and a GPU: whether they are here is one of the findings.
     plan = load(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG
+from ddlbench.cli.configuration import is_checkout
 from ddlbench.errors import DdlbenchError
 
 
@@ -32,8 +33,8 @@ def _interfaces(arguments: argparse.Namespace) -> int:
     from ddlbench.plan import load
     from ddlbench.probes.transports import transports
 
-    # Outside of a repository there is no default configuration, and nothing is named by hand.
-    is_outside = arguments.config == DEFAULT_CONFIG and not DEFAULT_CONFIG.exists()
+    # Outside of a checkout there is no default configuration, and nothing is named by hand.
+    is_outside = arguments.config == DEFAULT_CONFIG and not is_checkout(Path.cwd())
     named: Mapping[str, str | None] = (
         {} if is_outside else load(arguments.config, Path.cwd()).settings.interfaces
     )

@@ -19,6 +19,7 @@ from ddlbench.cli.arguments import (
     number,
     whole_number,
 )
+from ddlbench.cli.configuration import checkout
 from ddlbench.cli.probe_report import files_of, report
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.probes.ping_pong import LARGEST_BYTES, MOST_BYTES, answer, listening, probe, sizes
@@ -134,7 +135,7 @@ def _probe_link(arguments: argparse.Namespace) -> int:
     from ddlbench.probes.link_probe import probe_link
     from ddlbench.runs.machine_lock import alone_on_this_machine
 
-    plan = load(DEFAULT_CONFIG, Path.cwd())
+    plan = load(DEFAULT_CONFIG, checkout())
     if arguments.name not in plan.links:
         message = f"config/links.yaml has no link {arguments.name!r}{nearest(arguments.name, plan.links)}"
         raise ConfigError(message)
@@ -228,9 +229,7 @@ def _answer(arguments: argparse.Namespace) -> int:
 
         of = f"the programs of {arguments.transport}"
         if arguments.host:
-            raise ConfigError(
-                f"{arguments.host}: {of} wait on all addresses here. Leave the address out"
-            )
+            raise ConfigError(f"{arguments.host}: {of} wait on all addresses here. Leave the address out")
         if arguments.port == 0:
             raise ConfigError(
                 f"--port 0: {of} do not choose a port. Name one that is free, here and at the other end"
