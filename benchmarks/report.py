@@ -5,6 +5,7 @@ python benchmarks/report.py
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ ORDER = (
         "api",
     ),
 )
+_CHANGES = re.compile(r"\bdefault (configuration|grid|figures)\b")  # from day to day
 BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"
 
 
@@ -62,17 +64,18 @@ def main() -> None:
 def table(results: Iterable[Mapping[str, Any]]) -> str:
     """Markdown: a row for each number, and below it the machines and dates."""
     lines = ["| what | at least | measured: median (range) | against |", "|---|---|---|---|"]
-    where: dict[str, None] = {}
+    where: dict[str, list[str]] = {}
     for result in results:
         machine = result["machine"]
-        commit = (result["commit"] or "no commit")[:7]
-        where[f"{machine['cpu_model']}, {machine['cores']} cores, {result['date'][:10]}, {commit}"] = None
+        commit = (result["commit"] or "")[:7] or "no commit"
+        there = f"{machine['cpu_model']}, {machine['cores']} cores, {result['date'][:10]}, {commit}"
+        where.setdefault(there, []).append(result["benchmark"])
         for row in result["rows"]:
             measured = row["measured"] if row["met"] else f"**missed:** {row['measured']}"
-            lines.append(f"| {row['what']} | {row['at_least']} | {measured} | {row['peer']} |")
-    return "\n".join(
-        [*lines, "", f"Measured on {'; '.join(where) or 'no machine yet'}, by `python -m benchmarks`."]
-    )
+            line = f"| {row['what']} | {row['at_least']} | {measured} | {row['peer']} |"
+            lines.append(_CHANGES.sub(rf"\g<0> of {result['date'][:10]}", line))
+    measured = "; ".join(f"{', '.join(names)} ({there})" for there, names in where.items())
+    return "\n".join([*lines, "", f"Measured by `python -m benchmarks`: {measured or 'nothing yet'}."])
 
 
 def with_table(text: str, table: str) -> str:

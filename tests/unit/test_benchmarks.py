@@ -138,13 +138,32 @@ def test_the_api_is_judged_by_the_median_of_its_turns_against_the_constant_of_th
 
 def test_a_missed_number_is_called_missed() -> None:
     row = {"what": "speed", "at_least": "4", "measured": "3 (2 to 4)", "peer": "torchrun", "met": False}
-    result = {
+    text = report.table([benchmarked("speed", row)])
+    assert "| speed | 4 | **missed:** 3 (2 to 4) | torchrun |" in text
+
+
+def test_each_benchmark_is_named_with_where_and_when_it_was_measured() -> None:
+    text = report.table([benchmarked("speed"), benchmarked("size")])
+    assert text.endswith(
+        "Measured by `python -m benchmarks`: speed, size (a CPU, 2 cores, 2026-01-02, no commit)."
+    )
+
+
+def test_what_is_of_the_default_configuration_is_of_that_of_its_day() -> None:
+    row = {"what": "share", "at_least": "4", "measured": "5", "peer": "the default figures", "met": True}
+    assert "| share | 4 | 5 | the default figures of 2026-01-02 |" in report.table(
+        [benchmarked("share", row)]
+    )
+
+
+def benchmarked(name: str, *rows: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "benchmark": name,
         "machine": {"cpu_model": "a CPU", "cores": 2},
         "date": "2026-01-02T03:04",
         "commit": None,
-        "rows": [row],
+        "rows": rows,
     }
-    assert "| speed | 4 | **missed:** 3 (2 to 4) | torchrun |" in report.table([result])
 
 
 POINT = {
