@@ -4,7 +4,7 @@ import pytest
 
 from ddlbench.emulate.emulation import TOLERANCES
 from ddlbench.network.link import Link
-from ddlbench.network.traffic import FULL
+from ddlbench.network.traffic import FULL, packets_needed
 from ddlbench.network.verify import OutOfTolerance, deviations
 
 LINK = Link(1000, 5)
@@ -17,3 +17,11 @@ def test_where_the_rate_is_wrong_dilation_is_named_which_helps(rate_mbit, rtt_ms
     assert ", ".join(wrong) in text
     assert ("--dilation" in text) == is_named
     assert text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("loss_percent", "crossings", "packets"),
+    [(0, 2, 7), (1e-9, 2, 22), (50, 2, 84), (50, 1, 42), (90, 2, 1000)],
+)
+def test_over_a_link_that_loses_much_more_packets_are_sent_up_to_a_bound(loss_percent, crossings, packets):
+    assert packets_needed(7, Link(50, 1, loss_percent), crossings=crossings) == packets

@@ -29,6 +29,7 @@ _SETTLE_S = 0.05
 # A train's share of what passes in a part of the window. Longer trains blur where the part ends; shorter ones would be
 # too many for this process.
 _TRAIN_SHARE = 0.01
+_SPARE, _MOST_PACKETS = 3, 1000
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,23 @@ def senders_needed(link: Link) -> int:
         From 2 to 40.
     """
     return min(40, max(2, ceil(link.bandwidth_mbit * 1e6 / 8 * _QUEUED_S / _QUEUED_BYTES)))
+
+
+def packets_needed(wanted: int, link: Link, *, crossings: int) -> int:
+    """Compute how many packets are sent over a link so that enough arrive.
+
+    Args:
+        wanted: how many are enough.
+        link: that loses some of them, or none.
+        crossings: how often each crosses such a link: twice, if it is answered.
+
+    Returns:
+        If the link loses packets, so many that three times of what is wanted arrives on average, up to a bound.
+    """
+    if not link.is_lossy:
+        return wanted
+    arriving = (1 - link.loss_percent / 100) ** crossings
+    return min(_MOST_PACKETS, ceil(_SPARE * wanted / arriving))
 
 
 def rates_mbit(

@@ -27,6 +27,7 @@ from ddlbench.network.traffic import (
     chance_points,
     counters,
     discarding,
+    packets_needed,
     rates_mbit,
     send_small_packets,
     senders_needed,
@@ -220,16 +221,15 @@ def _next_host(star: Star, host: int, port: int) -> tuple[str, int]:
 def _round_trips_ms(star: Star, sockets: list[socket.socket], link: Link) -> list[float]:
     """Median round-trip time of each host to the next; all pings are on their way at the same time."""
     trips: list[list[float]] = [[] for _ in sockets]
-    pings = _PINGS if link.loss_percent == 0 else 3 * _PINGS
+    pings = packets_needed(_PINGS, link, crossings=2)
     gap_s = max(_PING_GAP_S, (2 * link.jitter_ms + 1) / 1000)  # so that none waits for the one before it
     longest_s = 2 * (link.latency_ms + link.jitter_ms) / 1000
     deadline = monotonic() + longest_s + pings * gap_s + GRACE_S
     sent = 0
     next_ping = monotonic()
     number = {endpoint: host for host, endpoint in enumerate(sockets)}
-    wanted = pings if link.loss_percent == 0 else _PINGS
     with watching(sockets, EVENT_READ) as ready:
-        while min(len(trip) for trip in trips) < wanted and monotonic() < deadline:
+        while min(len(trip) for trip in trips) < _PINGS and monotonic() < deadline:
             if sent < pings and monotonic() >= next_ping:
                 for host, endpoint in enumerate(sockets):
                     endpoint.sendto(

@@ -25,6 +25,7 @@ from ddlbench.network.traffic import (
     LOSS_PAYLOAD,
     Effort,
     discarding,
+    packets_needed,
     rates_mbit,
     send_small_packets,
     senders_needed,
@@ -36,7 +37,7 @@ from ddlbench.network.verify import OutOfTolerance, deviations, with_retries
 from ddlbench.network.wiring import Sink
 from ddlbench.protocol.tolerances import Tolerances
 
-_PINGS, _JITTERED_PINGS, _IF_LOSSY = 9, 40, 3
+_PINGS, _JITTERED_PINGS = 9, 40
 _PING_GAP_S = 0.004
 _SPREAD = sqrt(3)  # half the width of a uniform distribution, in standard deviations
 # How far chance alone may take the mean and the width of jittered pings, in jitters (99.9 % of the time).
@@ -219,9 +220,8 @@ def _of_sites(star: Star, sites: Sites) -> list[tuple[str, str, int]]:
 def _latencies_ms(paths: list[Path]) -> list[list[float]]:
     """Return how long small packets were on their way, in ms, for each path; no packet waits for another."""
     jitter_ms = max(path.link.jitter_ms for path in paths)
-    pings = wanted = _JITTERED_PINGS if jitter_ms else _PINGS
-    if any(path.link.is_lossy for path in paths):
-        pings *= _IF_LOSSY
+    wanted = _JITTERED_PINGS if jitter_ms else _PINGS
+    pings = max(packets_needed(wanted, path.link, crossings=1) for path in paths)
     gap_s = max(_PING_GAP_S, (2 * jitter_ms + 1) / 1000)
     deadline = monotonic() + max(path.longest_ms for path in paths) / 1000 + pings * gap_s + GRACE_S
     found: list[list[float]] = [[] for _ in paths]
