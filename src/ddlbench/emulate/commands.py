@@ -154,7 +154,8 @@ class Commands:
     def _start(self, starter: Starter, rank: int) -> None:
         running, emulation = self._all[rank], self._emulation
         out, err = running.streams
-        variables = host_variables(emulation.hosts, rank, emulation.dilation)
+        inherited = {} if emulation.image else os.environ
+        variables = host_variables(emulation.hosts, rank, emulation.dilation, inherited=inherited)
         argv = emulation.command
         if emulation.image:
             argv = container_argv(

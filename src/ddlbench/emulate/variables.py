@@ -1,7 +1,6 @@
 """The environment variables by which a script finds its rank and its peers: torchrun's, Horovod's, TensorFlow's."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 
 from ddlbench.launch.gpu_variables import nccl_on_links
@@ -14,13 +13,16 @@ PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy")  # none can be
 _DEFAULTS = {"PYTHONUNBUFFERED": "1"}  # so that lines come when they are printed
 
 
-def host_variables(hosts: Sequence[Host], rank: int, dilation: float) -> dict[str, str]:
+def host_variables(
+    hosts: Sequence[Host], rank: int, dilation: float, *, inherited: Mapping[str, str]
+) -> dict[str, str]:
     """List the variables of the process on one host. There is one process on each.
 
     Args:
         hosts: all of them, in order.
         rank: the number of the host, from 0.
         dilation: how much slower the hosts' time runs.
+        inherited: what the process has of the user's; a container has nothing of it.
 
     Returns:
         Values by name.
@@ -29,7 +31,7 @@ def host_variables(hosts: Sequence[Host], rank: int, dilation: float) -> dict[st
     workers = [f"{host.address}:{TENSORFLOW_PORT}" for host in hosts]
     tensorflow = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
     return {
-        **{name: value for name, value in _defaults(here).items() if name not in os.environ},
+        **{name: value for name, value in _defaults(here).items() if name not in inherited},
         **network_variables(INTERFACE),
         **nccl_on_links(here.name),
         **_of_ranks(rank, size),
