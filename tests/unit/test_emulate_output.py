@@ -10,8 +10,9 @@ from time import sleep
 import pytest
 
 from ddlbench.emulate.output import Budget, Stream, say
-from ddlbench.emulate.series import Series
+from ddlbench.emulate.series import Series, passed
 from ddlbench.errors import DiskFull
+from ddlbench.telemetry.counters import Counted
 
 LINES = 20_000  # more than a pipe has room for, with the names of hosts
 
@@ -80,3 +81,10 @@ def test_a_series_for_which_there_is_no_room_is_told_by_its_file():
     series = Series(Path("/dev/full"), [], 1.0)
     with pytest.raises(DiskFull, match="/dev/full: the disk is full"):
         series.close()
+
+
+def test_short_packets_of_udp_take_the_bytes_of_tcp_not_below_zero():
+    before, after = (
+        Counted({}, 0, sent, 0, 0, received, 0, again) for sent, received, again in ((9, 5, 1), (2, 8, 4))
+    )
+    assert passed(before, after) == (0, 3, 3)

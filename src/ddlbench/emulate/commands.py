@@ -17,7 +17,7 @@ from ddlbench.emulate.emulation import Emulation, HostEnd
 from ddlbench.emulate.host_processes import HostProcesses, cpu_s, name_of
 from ddlbench.emulate.member import Command
 from ddlbench.emulate.output import Budget, ReaderGone, Stream, say
-from ddlbench.emulate.series import Sampled, Series
+from ddlbench.emulate.series import Sampled, Series, passed
 from ddlbench.emulate.variables import host_variables
 from ddlbench.launch.fork_starter import namespace_path
 from ddlbench.launch.starter import Starter
@@ -55,16 +55,16 @@ class Running:
 
     def end(self) -> HostEnd:
         """Sum up what happened on the host."""
-        counted = parse(self.counters.read())
+        sent, received, again = passed(self.before, parse(self.counters.read()))
         return HostEnd(
             name=self.host.name,
             status=self.status or 0,
             was_ended=self.was_ended,
             wall_s=self.ended_s - self.began_s,
             cpu_s=self.cpu_s if self.has_cpu_time else None,
-            sent_bytes=counted.sent_bytes - self.before.sent_bytes,
-            received_bytes=counted.received_bytes - self.before.received_bytes,
-            retransmits=counted.tcp_retransmits - self.before.tcp_retransmits,
+            sent_bytes=sent,
+            received_bytes=received,
+            retransmits=again,
             output_bytes=self.budget.seen_bytes,
             left=self.left,
         )

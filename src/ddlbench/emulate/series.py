@@ -89,13 +89,28 @@ class Series:
         if host.load:
             cpu_ns, resident_bytes = host.load.read()
             cpu_s, memory_bytes = f"{cpu_ns / 1e9 / self._dilation:.6f}", str(resident_bytes)
-        now = parse(host.counters.read())
         return (
             f"{(monotonic() - self._began_s) / self._dilation:.3f}",
             host.name,
             cpu_s,
             memory_bytes,
-            now.sent_bytes - host.before.sent_bytes,
-            now.received_bytes - host.before.received_bytes,
-            now.tcp_retransmits - host.before.tcp_retransmits,
+            *passed(host.before, parse(host.counters.read())),
         )
+
+
+def passed(before: Counted, after: Counted) -> tuple[int, int, int]:
+    """Compute what passed over TCP. Bytes of UDP are in it as far as the kernel's counters cannot tell them apart.
+
+    Args:
+        before: the counters of a host.
+        after: the same counters later.
+
+    Returns:
+        Bytes that were sent and that were received, which short UDP packets do not take below 0, and segments that TCP
+        sent again.
+    """
+    return (
+        max(0, after.sent_bytes - before.sent_bytes),
+        max(0, after.received_bytes - before.received_bytes),
+        after.tcp_retransmits - before.tcp_retransmits,
+    )

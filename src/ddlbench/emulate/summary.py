@@ -5,7 +5,8 @@ from typing import Any
 
 from ddlbench.emulate.emulation import Emulated, Emulation, HostEnd
 
-_HEAD = ("host", "exit", "wall s", "CPU s", "of a core", "sent MB", "received MB", "sent again", "printed MB")
+_OVER_TCP = ("TCP sent MB", "TCP received MB", "sent again")
+_HEAD = ("host", "exit", "wall s", "CPU s", "of a core", *_OVER_TCP, "printed MB")
 
 
 def summary(emulation: Emulation, found: Emulated) -> str:
