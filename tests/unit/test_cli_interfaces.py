@@ -1,7 +1,10 @@
 """`ddlbench interfaces`, as somebody calls it."""
 
+import errno
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -54,6 +57,20 @@ def test_it_works_in_another_project_that_has_a_configuration_too(tmp_path, monk
     (tmp_path / "config/config.yaml").write_text("ours: not\n")
     monkeypatch.chdir(tmp_path)
     assert main(["interfaces"]) == 0
+
+
+def test_standard_output_on_a_full_disk_is_told_in_one_line(tmp_path):
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "ddlbench.cli", "interfaces"],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert ended.returncode == errno.ENOSPC
+    (line,) = ended.stderr.splitlines()
+    assert "the disk is full" in line
 
 
 @pytest.mark.parametrize("command", ["doctor", "check", "probe link gigabit"])

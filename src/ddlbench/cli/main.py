@@ -18,7 +18,7 @@ from ddlbench.cli import (
     serve,
 )
 from ddlbench.cli.results import claims, sign, summary, trace, verify
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull, has_no_room
 
 BROKEN_PIPE = 141  # what the shell reports for a program that SIGPIPE ended
 INTERRUPTED = 130  # and for one that SIGINT ended
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; None takes those of this process.
 
     Returns:
-        The exit status: 0, 1 (a mismatch or a DdlbenchError) or 2 (wrong usage or configuration).
+        The exit status: 0, 1 (a mismatch or a DdlbenchError), 2 (wrong usage or configuration) or 28 (a full disk).
     """
     try:
         arguments = parser().parse_args(argv)
@@ -44,10 +44,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ddlbench: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # as in `ddlbench trace FILE | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_the_rest()
         return BROKEN_PIPE
+    except OSError as error:
+        if not has_no_room(error):
+            raise
+        where = error.filename or "standard output, or a file"
+        print(f"ddlbench: {where}: the disk is full. Make room, and start again", file=sys.stderr)
+        _discard_the_rest()
+        return DiskFull.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _discard_the_rest() -> None:
+    """Forget what is still to be printed, which Python would try once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> argparse.ArgumentParser:
