@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.runs.machine_lock import alone_on_this_machine, shared_folder
+from ddlbench.runs import machine_lock
+from ddlbench.runs.machine_lock import (
+    alone_on_these_nodes,
+    alone_on_this_machine,
+    note_allocation,
+    shared_folder,
+)
 
 HOLD = """
 import sys
@@ -111,3 +117,28 @@ def test_the_lock_is_where_all_users_may_make_files_also_where_the_first_folder_
     assert shared_folder([missing, roots, everybodys]) == everybodys
     assert shared_folder([everybodys, roots]) == everybodys
     assert shared_folder([missing, roots]) == roots
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of locks of a call of Snakemake that was started in SLURM's job 7."""
+    monkeypatch.setattr(machine_lock, "shared_folder", lambda: tmp_path)
+    monkeypatch.setenv("DDLBENCH_ALLOCATION", "")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    note_allocation()
+    return tmp_path
+
+
+def test_runs_on_the_nodes_of_an_allocation_measure_one_at_a_time(folder):
+    with (
+        alone_on_this_machine("wait", folder / "ddlbench-measuring-7.lock"),
+        pytest.raises(DdlbenchError, match="is running on the nodes of SLURM's job 7"),
+        alone_on_these_nodes("refuse"),
+    ):
+        pass
+
+
+def test_a_job_that_was_submitted_has_its_nodes_for_itself(folder, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "8")
+    with alone_on_these_nodes("refuse"), alone_on_these_nodes("refuse"):
+        assert not list(folder.iterdir())

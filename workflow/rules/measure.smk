@@ -38,14 +38,15 @@ rule measure:
         "../scripts/measure_run.py"
 
 
-# The same between machines, which SLURM gives us: a job has as many nodes as the run has hosts, of what these have.
+# The same between machines, which SLURM gives us: a job has as many nodes as the run has hosts, of what these have. In an
+# allocation that Snakemake was started in, nothing is submitted and all runs share its nodes: one at a time, as above.
 use rule measure as measure_on_nodes with:
     output:
         f"{RESULTS}/runs/{{study}}/{{run}}.json",
         f"{RESULTS}/runs/{{study}}/{{run}}.json.prov.json",
     wildcard_constraints:
         run="|".join(run.id for run in PLAN.runs if run.points[0].fabric in BETWEEN_MACHINES) or "none",
-    threads: lambda wildcards: PLAN.run(wildcards.run).points[0].vcpus
+    threads: lambda wildcards: PLAN.run(wildcards.run).points[0].vcpus if SUBMITTING else 1024
     resources:
         **{key: request_for(key) for key in {*OF_THE_PLAN, *overridden(PLAN)}},
         slurm_extra=ALONE,

@@ -29,6 +29,7 @@ from ddlbench.containers.image_files import has_vanished
 from ddlbench.recommender.active.options import options_of
 from ddlbench.runs.file_locks import hold
 from ddlbench.runs.invocation import announce, settle, stamp, stamp_of
+from ddlbench.runs.machine_lock import note_allocation
 from ddlbench.runs.owner import check_owner, claim, owner
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.environments.materials import all_description_files, files_of
@@ -40,16 +41,16 @@ from ddlbench.environments.wheels import recipe_files
 
 # A profile whose jobs go to SLURM says so by its default resources; what runs in a SLURM job knows it from the job.
 DEFAULTS = insides.default_resources(workflow)
-SCHEDULER = (
-    "slurm" if "SLURM_JOB_ID" in os.environ or any(key.startswith("slurm_") for key in DEFAULTS) else None
-)
+SUBMITTING = any(key.startswith("slurm_") for key in DEFAULTS)
+SCHEDULER = "slurm" if SUBMITTING or "SLURM_JOB_ID" in os.environ else None
 
 PLANNING = insides.plans_for_jobs(workflow)
 if PLANNING:
     insides.show_jobs_of_dry_run(workflow)
-insides.take_no_locks()
-if PLANNING and SCHEDULER:
+    note_allocation()
+if PLANNING and SUBMITTING:
     insides.ignore_cores(workflow)
+insides.take_no_locks()
 
 if PLANNING and (cores := insides.given_cores(workflow)) is not None and cores < 1:
     raise WorkflowError(f"--cores {cores}: at least one core is needed")

@@ -1,4 +1,4 @@
-"""One measurement at a time on a machine, whoever asks: a kernel lock for all checkouts and all users.
+"""One measurement at a time on a machine or on an allocation's nodes: a kernel lock for all checkouts and all users.
 
 Snakemake's `threads` keep the jobs of one call apart, unless `--cores` or `--set-threads` say otherwise. Two calls know
 nothing of each other.
@@ -10,7 +10,7 @@ import pwd
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
@@ -18,15 +18,19 @@ from ddlbench.errors import DdlbenchError
 _FOLDERS = (Path("/run/lock"), Path("/tmp"))  # the file is never written to  # nosec B108
 _FOR_EVERYBODY = stat.S_ISVTX | stat.S_IWOTH
 _NAME = "ddlbench-measuring.lock"
+_ALLOCATION = "DDLBENCH_ALLOCATION"  # the job of SLURM's that Snakemake plans in; its jobs inherit it
 
 
 @contextmanager
-def alone_on_this_machine(when_busy: str, file: Path | None = None) -> Iterator[None]:
+def alone_on_this_machine(
+    when_busy: str, file: Path | None = None, where: str = "on this machine"
+) -> Iterator[None]:
     """Hold this machine's lock of measurements. The kernel releases it however the process ends.
 
     Args:
         when_busy: what to do while another process has it: `wait` and say for whom, `refuse`, or `ignore` it.
         file: the file that is locked; None: the one that all checkouts and users lock.
+        where: what the lock stands for, in words.
 
     Yields:
         Nothing; the `with` measures.
@@ -42,7 +46,7 @@ def alone_on_this_machine(when_busy: str, file: Path | None = None) -> Iterator[
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            busy = f"another measurement is running on this machine{_holder(descriptor)}"
+            busy = f"another measurement is running {where}{_holder(descriptor)}"
             if when_busy == "refuse":
                 raise DdlbenchError(f"{busy}. Both would be wrong; start again when it has ended.") from None
             print(f"waiting: {busy}", file=sys.stderr, flush=True)
@@ -50,6 +54,30 @@ def alone_on_this_machine(when_busy: str, file: Path | None = None) -> Iterator[
         yield
     finally:
         os.close(descriptor)
+
+
+def note_allocation() -> None:
+    """Have the jobs of this process, which plans them, know the job of SLURM's that it is in itself."""
+    os.environ[_ALLOCATION] = os.environ.get("SLURM_JOB_ID", "")
+
+
+def alone_on_these_nodes(when_busy: str) -> AbstractContextManager[None]:
+    """Hold the lock of the nodes of an allocation that Snakemake was started in, where all its jobs run.
+
+    A job that was submitted has its nodes for itself. It takes no lock: SLURM may start it again while its first driver
+    still lives, which may store nothing any more.
+
+    Args:
+        when_busy: as of `alone_on_this_machine`.
+
+    Returns:
+        The context in which to measure.
+    """
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job or job != os.environ.get(_ALLOCATION):
+        return nullcontext()
+    lock = shared_folder() / f"ddlbench-measuring-{job}.lock"
+    return alone_on_this_machine(when_busy, lock, f"on the nodes of SLURM's job {job}")
 
 
 def shared_folder(folders: Sequence[Path] = _FOLDERS) -> Path:

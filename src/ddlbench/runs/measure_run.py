@@ -29,7 +29,7 @@ from ddlbench.protocol.codec import written
 from ddlbench.runs.group_of_run import group_job
 from ddlbench.runs.inventory import Inventory
 from ddlbench.runs.invocation import invocation
-from ddlbench.runs.machine_lock import alone_on_this_machine
+from ddlbench.runs.machine_lock import alone_on_these_nodes, alone_on_this_machine
 from ddlbench.runs.placement import code_of
 from ddlbench.runs.time_left import TimeLeft
 from ddlbench.runs.vcpus import vcpu_speeds
@@ -78,8 +78,8 @@ def measure_run(
     if any(inventory.is_pending(point, run) for point in run.points):
         wanted = [plan.run(each) for each in current_invocation.runs]
         is_on_nodes = str(run.group["fabric"]) in BETWEEN_MACHINES
-        when_busy = "ignore" if is_on_nodes else plan.settings.other_measurements
-        with alone_on_this_machine(when_busy):
+        alone = alone_on_these_nodes if is_on_nodes else alone_on_this_machine
+        with alone(plan.settings.other_measurements):
             if any(
                 inventory.is_pending(point, run) for point in run.points
             ):  # another job may have measured them
