@@ -66,6 +66,8 @@ def set_aside_damage(made: Iterable[str], results: Path, store: Path) -> None:
 def put_away(mismatch: Mismatch, of: Path, results: Path, store: Path) -> None:
     """Set aside one damaged file, if there is something to set aside, and a measurement with its telemetry.
 
+    What lies outside of the results is only told: a record or a sidecar that was forged may name any file.
+
     Args:
         mismatch: what is wrong.
         of: the result whose sidecar says so. Inputs that other rules make stay where they are: if they are damaged,
@@ -80,10 +82,21 @@ def put_away(mismatch: Mismatch, of: Path, results: Path, store: Path) -> None:
     is_beside = path.parent == (root / relative_name(of, root)).parent
     if not (is_of_the_store or is_beside or mismatch.record is not None):
         return
-    if mismatch.record is not None:
+    folders = [os.path.realpath(folder) for folder in (results, store.parent)]
+
+    def is_among_the_results(file: Path) -> bool:
+        return any(Path(os.path.realpath(file.parent)).is_relative_to(folder) for folder in folders)
+
+    if mismatch.record is not None and is_among_the_results(root / mismatch.record):
         Store(store).withdraw(root / mismatch.record, f"its telemetry {mismatch.path} {mismatch.why}")
     if not os.path.lexists(path):
         print(f"warning: {why}. It is made again.", file=sys.stderr, flush=True)
+    elif not is_among_the_results(path):
+        print(
+            f"warning: {why}. It lies outside of the results, so it is not moved.",
+            file=sys.stderr,
+            flush=True,
+        )
     elif is_of_the_store:
         Store(store).withdraw(path, mismatch.why)
     else:
