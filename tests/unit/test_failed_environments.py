@@ -108,6 +108,9 @@ def test_only_what_is_described_is_there(tmp_path: Path) -> None:
         ('{"points": [{"status": "measured"}, {"status": "no_environment"}]}', True),
         ('{"points": [{"status": "measured"}, {"status": "not_available"}]}', False),
         ("{", False),
+        ('{"points": [{"stbtus": "measured"}]}', False),
+        ('{"points": null}', False),
+        ('{"points": ["measured"]}', False),
     ],
 )
 def test_only_what_lacks_an_environment_is_made_again(tmp_path: Path, text: str, lacks: bool) -> None:

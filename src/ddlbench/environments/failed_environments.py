@@ -145,13 +145,12 @@ def lacks_its_environment(manifest: Path) -> bool:
         manifest: the JSON file that lists the points with their status.
 
     Returns:
-        True if there is such a point; False if there is none, or if the manifest cannot be read.
+        True if there is such a point; False if there is none, or if the manifest is damaged, which others look for.
     """
     try:
-        entries = read_json(manifest)["points"]
+        return any(entry["status"] == NO_ENVIRONMENT for entry in read_json(manifest)["points"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return any(entry["status"] == NO_ENVIRONMENT for entry in entries)
 
 
 def _summary(failure: str) -> str:
