@@ -6,7 +6,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +53,19 @@ def given_configuration(workflow: Any) -> tuple[list[Any], dict[str, Any]]:
     return list(given.configfiles), dict(given.config)
 
 
-def default_resources(workflow: Any) -> dict[str, Any]:
-    """The profile's `default-resources`, as they are written there."""
-    defaults = workflow.resource_settings.default_resources or {}
-    return {key: default.raw for key, default in defaults.items()}
+def default_resources(workflow: Any) -> Mapping[str, Any]:
+    """The profile's `default-resources`: expressions, whose value `default_of` gives."""
+    defaults: Mapping[str, Any] = workflow.resource_settings._parsed_default_resources
+    return defaults
+
+
+def default_of(workflow: Any, key: str, wildcards: Any, **of_the_job: Any) -> Any:
+    """The value that the profile's `default-resources` give a job for a resource; None if they give none.
+
+    To be called by functions of resources. of_the_job: all that Snakemake tells these, as an expression may use any.
+    """
+    default = workflow.resource_settings._parsed_default_resources.get(key)
+    return default and default.evaluate(wildcards, **of_the_job).value
 
 
 def given_cores(workflow: Any) -> int | None:

@@ -40,8 +40,7 @@ from ddlbench.runs.placement import check_placements, code_of
 from ddlbench.environments.wheels import recipe_files
 
 # A profile whose jobs go to SLURM says so by its default resources; what runs in a SLURM job knows it from the job.
-DEFAULTS = insides.default_resources(workflow)
-SUBMITTING = any(key.startswith("slurm_") for key in DEFAULTS)
+SUBMITTING = any(key.startswith("slurm_") for key in insides.default_resources(workflow))
 SCHEDULER = "slurm" if SUBMITTING or "SLURM_JOB_ID" in os.environ else None
 
 PLANNING = insides.plans_for_jobs(workflow)
@@ -144,7 +143,12 @@ def requirements(wildcards):
 
 def request_for(key):
     """How much of a resource a run between machines asks SLURM for; where the plan does not say, what the profile does."""
-    return lambda wildcards: requested(PLAN, PLAN.run(wildcards.run)).get(key, DEFAULTS.get(key))
+
+    def request(wildcards, **of_the_job):
+        asked = requested(PLAN, PLAN.run(wildcards.run))
+        return asked[key] if key in asked else insides.default_of(workflow, key, wildcards, **of_the_job)
+
+    return request
 
 
 def environments_of_the_plan():
