@@ -65,11 +65,15 @@ def measured_results():
     return [Path(job.outputs[0]) for job in to_run if job.rule in MEASURING]
 
 
+def is_submitted(job):
+    """Whether a job runs on a machine of the cluster's, of which nothing is known here."""
+    return insides.submits_jobs(workflow) and not job.is_local
+
+
 def needs_sandbox(job):
     """Whether a job measures on emulated hosts of this machine."""
-    is_submitted = insides.submits_jobs(workflow) and not job.is_local
     is_gap = job.rule == "measure" and not PLAN.measurable_points(job.wildcards["run"])
-    return job.rule in ON_EMULATED_HOSTS and not is_submitted and not is_gap
+    return job.rule in ON_EMULATED_HOSTS and not is_submitted(job) and not is_gap
 
 
 # Files that another invocation makes or needs are left to it. What cannot be placed on this machine is refused before any
@@ -78,6 +82,7 @@ onstart:
     to_run[:] = insides.jobs_to_run(workflow)
     wanted = [job.wildcards["run"] for job in to_run if job.rule in OF_RUNS]
     measured = sorted({run for job in to_run for run in runs_of(job)})
+    measured_here = sorted({run for job in to_run if not is_submitted(job) for run in runs_of(job)})
     try:
         check_room(WRITTEN)
         hold(
@@ -95,11 +100,11 @@ onstart:
             ],
             {name: Path(each.requirements) for name, each in PLAN.settings.environments.items()},
         )
-        check_placements(PLAN, measured)
+        check_placements(PLAN, measured_here)
         if insides.submits_jobs(workflow):
             if measured:
                 check_makeable([Path(job.outputs[0]) for job in to_run if job.rule in OF_IMAGES])
-            check_requests([request_of(job) for job in to_run if not job.is_local], partitions())
+            check_requests([request_of(job) for job in to_run if is_submitted(job)], partitions())
     except DdlbenchError as error:
         raise WorkflowError(str(error))
     settle(measured_results(), Path(RESULTS))
