@@ -60,6 +60,12 @@ def test_partitions_are_what_sinfo_says():
             "no node of partition 'main' has the feature 'ibb' (constraint) (did you mean 'ib'?)",
         ),
         (Request("job", "main", constraint="[ib*2|edr]"), None),
+        (
+            Request("job", "main", extra="--nice=9", must_be_alone=True),
+            "its slurm_extra '--nice=9' lacks --exclusive: others on its nodes would disturb what it measures",
+        ),
+        (Request("job", "main", extra="--nice=9 --exclusive", must_be_alone=True), None),
+        (Request("job", "main", extra="--nice=9"), None),
         (Request("job", "main", constraint="'ib&hdr'"), None),
     ],
 )

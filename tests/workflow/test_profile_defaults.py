@@ -40,7 +40,14 @@ def resources(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(
-    "asked", ["slurm_account=physics", "slurm_partition=main", "constraint=ib", "runtime=60"]
+    "asked",
+    [
+        "slurm_account=physics",
+        "slurm_partition=main",
+        "slurm_extra=--reservation=ours --exclusive",
+        "constraint=ib",
+        "runtime=60",
+    ],
 )
-def test_a_default_is_evaluated_though_another_study_has_a_request_of_its_own(resources: str, asked: str):
+def test_a_default_is_asked_for_beside_what_the_plan_asks_for(resources: str, asked: str):
     assert asked in resources.split(", ")

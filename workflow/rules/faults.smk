@@ -20,7 +20,7 @@ rule faults:
         f"{LOGS}/faults/{{fault}}/faults.log",
     threads: 1024
     resources:
-        slurm_extra=ALONE,
+        slurm_extra=alone,
     params:
         code=lambda wildcards: code_of(PLAN.faults[wildcards.fault].run, "faults").sha256,
         kill=lambda wildcards: list(PLAN.faults[wildcards.fault].kill),

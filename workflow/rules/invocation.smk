@@ -43,6 +43,8 @@ def request_of(job):
         gres=asked.get("gres", ""),
         runtime_min=asked.get("runtime"),
         constraint=asked.get("constraint", ""),
+        extra=asked.get("slurm_extra", ""),
+        must_be_alone=job.rule in MEASURING,
     )
 
 

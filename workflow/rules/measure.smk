@@ -25,7 +25,7 @@ rule measure:
     priority: lambda wildcards: order_of_measuring().get(wildcards.run, 0)
     threads: 1024  # as many as there are
     resources:
-        slurm_extra=ALONE,
+        slurm_extra=alone,
     params:
         code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,
@@ -49,7 +49,7 @@ use rule measure as measure_on_nodes with:
     threads: lambda wildcards: PLAN.run(wildcards.run).points[0].vcpus if SUBMITTING else 1024
     resources:
         **{key: request_for(key) for key in {*OF_THE_PLAN, *overridden(PLAN)}},
-        slurm_extra=ALONE,
+        slurm_extra=alone,
     params:
         code=lambda wildcards: code_of(PLAN.run(wildcards.run)).sha256,
         points=lambda wildcards: PLAN.run(wildcards.run).digest,

@@ -35,7 +35,7 @@ from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.environments.materials import all_description_files, files_of
 from ddlbench.runs.mending import is_damaged, set_aside_damage
 from ddlbench.runs.outdated import has_lost, is_older_than, is_unfinished
-from ddlbench.cluster.partitions import Request, check_requests, partitions
+from ddlbench.cluster.partitions import ALONE, Request, check_requests, partitions
 from ddlbench.runs.placement import check_placements, code_of
 from ddlbench.environments.wheels import recipe_files
 
@@ -151,6 +151,12 @@ def request_for(key):
     return request
 
 
+def alone(wildcards, **of_the_job):
+    """The profile's further options of sbatch for a job that measures, which has its nodes for itself whatever they are."""
+    extra = insides.default_of(workflow, "slurm_extra", wildcards, **of_the_job)
+    return f"{extra} {ALONE}" if extra else ALONE
+
+
 def environments_of_the_plan():
     """The environments of all frameworks that the plan measures."""
     return sorted({point.environment for run in PLAN.runs for point in run.points})
@@ -158,7 +164,6 @@ def environments_of_the_plan():
 
 RESULTS = PLAN.settings.own_results
 LOGS = PLAN.settings.logs
-ALONE = "--exclusive"  # what measures has its nodes for itself, whatever a profile or the command line sets
 
 
 wildcard_constraints:

@@ -26,7 +26,7 @@ rule point_to_point:
         f"{LOGS}/probes/{{link}}-k{{dilation}}-{{transport}}/probe.log",
     threads: 1024
     resources:
-        slurm_extra=ALONE,
+        slurm_extra=alone,
     params:
         code=lambda wildcards: code_for("point_to_point").sha256,
         link=lambda wildcards: list(PLAN.links[wildcards.link].values),
@@ -49,7 +49,7 @@ rule runtimes:
         f"{LOGS}/probes/runtimes/probe.log",
     threads: 1024
     resources:
-        slurm_extra=ALONE,
+        slurm_extra=alone,
     params:
         code=lambda wildcards: code_for("runtimes").sha256,
         rounds=PLAN.settings.probes.measure.min_repetitions,
@@ -76,7 +76,7 @@ rule collectives:
         f"{LOGS}/probes/{{link}}-k{{dilation}}-{{hosts}}h-{{transport}}/probe.log",
     threads: 1024
     resources:
-        slurm_extra=ALONE,
+        slurm_extra=alone,
     params:
         code=lambda wildcards: code_for("collectives").sha256,
         link=lambda wildcards: list(PLAN.links[wildcards.link].values),

@@ -15,7 +15,7 @@ rule recommend_measure:
         f"{LOGS}/recommend/recommend.log",
     threads: 1024
     resources:
-        slurm_extra=ALONE,
+        slurm_extra=alone,
     params:
         code=lambda wildcards: code_for("recommend").sha256,
         asked=lambda wildcards: asdict(PLAN.settings.recommend),

@@ -8,6 +8,7 @@ from ddlbench.cluster.slurm import ask, minutes
 from ddlbench.errors import ConfigError, nearest
 
 FORMAT = "%P|%N|%T|%G|%c|%m|%l|%a|%f"  # partition, node, state, gres, processors, MB, time limit, up or down, features
+ALONE = "--exclusive"  # asks sbatch for whole nodes
 _NOT_THERE = ("down", "drain", "fail", "boot", "power", "maint", "unk")  # beginnings of unusable states
 
 
@@ -43,7 +44,8 @@ class Partition:
 class Request:
     """What a job requests; partition None: the cluster's default. Processors, memory and gres are of each node.
 
-    constraint: as `sbatch --constraint` takes it, like `ib&(hdr|edr)` or `[rack1*2&rack2*2]`.
+    constraint: as `sbatch --constraint` takes it, like `ib&(hdr|edr)` or `[rack1*2&rack2*2]`. extra: further options of
+    sbatch. must_be_alone: it measures, which jobs beside it on its nodes would disturb.
     """
 
     job: str
@@ -54,6 +56,8 @@ class Request:
     gres: str = ""
     runtime_min: float | None = None
     constraint: str = ""
+    extra: str = ""
+    must_be_alone: bool = False
 
 
 def partitions() -> list[Partition]:
@@ -119,6 +123,8 @@ def refusal(request: Request, known: Sequence[Partition]) -> str | None:
     Returns:
         The reason in words; None if the cluster can grant it.
     """
+    if request.must_be_alone and ALONE not in request.extra.split():
+        return f"its slurm_extra {request.extra!r} lacks {ALONE}: others on its nodes would disturb what it measures"
     name = request.partition
     found = next((each for each in known if (each.is_default if name is None else each.name == name)), None)
     if found is None:
