@@ -27,6 +27,11 @@ def test_partitions_are_what_sinfo_says():
     [
         (Request("job", "mian"), "there is no partition 'mian' (did you mean 'main'?)"),
         (Request("job", "night"), "partition 'night' is down"),
+        (Request("job", "night,gpu"), None),
+        (
+            Request("job", "night,mian"),
+            "partition 'night' is down; there is no partition 'mian' (did you mean 'main'?)",
+        ),
         (
             Request("job", None, nodes=3),
             "partition 'main' has 2 nodes, and 3 are asked for (1 of its 3 nodes are down or drained)",

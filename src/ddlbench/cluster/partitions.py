@@ -42,10 +42,11 @@ class Partition:
 
 @dataclass(frozen=True)
 class Request:
-    """What a job requests; partition None: the cluster's default. Processors, memory and gres are of each node.
+    """What a job requests. Processors, memory and gres are of each node.
 
-    constraint: as `sbatch --constraint` takes it, like `ib&(hdr|edr)` or `[rack1*2&rack2*2]`. extra: further options of
-    sbatch. must_be_alone: it measures, which jobs beside it on its nodes would disturb.
+    partition: one, or several with commas; None: the cluster's default. constraint: as `sbatch --constraint` takes it,
+    like `ib&(hdr|edr)` or `[rack1*2&rack2*2]`. extra: further options of sbatch. must_be_alone: it measures, which jobs
+    beside it on its nodes would disturb.
     """
 
     job: str
@@ -125,7 +126,13 @@ def refusal(request: Request, known: Sequence[Partition]) -> str | None:
     """
     if request.must_be_alone and ALONE not in request.extra.split():
         return f"its slurm_extra {request.extra!r} lacks {ALONE}: others on its nodes would disturb what it measures"
-    name = request.partition
+    names = request.partition.split(",") if request.partition else [None]  # SLURM takes the first that can
+    whys = [_refusal_of(name, request, known) for name in names]
+    return None if None in whys else "; ".join(filter(None, whys))
+
+
+def _refusal_of(name: str | None, request: Request, known: Sequence[Partition]) -> str | None:
+    """Why a partition can never grant a request; name None: the default one."""
     found = next((each for each in known if (each.is_default if name is None else each.name == name)), None)
     if found is None:
         hint = nearest(name, [each.name for each in known]) if name else ""
