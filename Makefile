@@ -73,10 +73,21 @@ environment: python
 test-environment: python
 	@$(call set_up,requirements-dev.lock,test-$(TEST_KEY),run-$(KEY))
 
-# $(call set_up,LOCK,STAMP,STAMP THAT IT IMPLIES): an environment that lacks the stamp of `make run` is made anew.
+# $(call set_up,LOCK,STAMP,STAMP THAT IT IMPLIES): an environment that lacks the stamp of `make run` is made anew, by one
+# `make` at a time, which holds a lock on this file, and not under a Snakemake that works here.
 define set_up
 	works() { [ -e $(VENV)/$$1 ] && $(VENV)/bin/python -c 'import ddlbench' 2>/dev/null; }
 	works $(2) && exit
+	exec 9<>Makefile
+	flock --nonblock 9 || { echo "Waiting: another make sets up $(VENV)"; flock 9 || :; } # not every file system has locks
+	works $(2) && exit
+	for process in $$(grep -lszE '(^|/)snakemake$$' /proc/[0-9]*/cmdline); do
+	  if ! works run-$(KEY) && [ -e $(VENV) ] && [ $${process%cmdline}cwd -ef . ]; then
+	    echo "$(VENV) must be made anew, for other requirements or elsewhere, and a Snakemake works with it here:" >&2
+	    echo "  process $$(cut -d/ -f3 <<<$$process). Start again when that has ended." >&2
+	    exit 1
+	  fi
+	done
 	echo "Setting up $(VENV) from $(1) (once)"
 	works run-$(KEY) || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
 	log=$(VENV)/set-up.log

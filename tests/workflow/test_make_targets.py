@@ -66,3 +66,21 @@ def test_a_part_that_fails_is_a_failure_of_all(part: str, tmp_path: Path) -> Non
 def test_no_test_runs_after_a_check_that_fails(check: str, tmp_path: Path) -> None:
     assert make("test", tmp_path, **{check: "exit 1"}).returncode == 2
     assert asked_of_pytest(tmp_path) == []
+
+
+def test_no_environment_is_made_anew_under_a_snakemake_that_works_with_it(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    tool = tmp_path / ".venv/bin/snakemake"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\nread until_it_may_end\n")
+    tool.chmod(0o755)
+    make = ["make", "-o", "python", "PYTHON=false", "environment"]
+    with subprocess.Popen([tool], cwd=tmp_path, stdin=subprocess.PIPE) as works:
+        refused = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert refused.returncode == 2
+        assert f"process {works.pid}. Start again when that has ended." in refused.stderr
+        assert tool.exists()
+        works.communicate(b"\n")
+    subprocess.run(make, cwd=tmp_path, capture_output=True, timeout=60)
+    assert not tool.exists()
