@@ -99,6 +99,11 @@ def take_no_locks() -> None:
     PersistenceBase.lock = PersistenceBase.lock_warn_only = PersistenceBase.noop
 
 
+def submits_arrays(workflow: Any) -> bool:
+    """Whether jobs are to be submitted as arrays of SLURM's, in which `follow_jobs` could not find their ends."""
+    return bool(getattr(workflow.executor_settings, "array_jobs", None))
+
+
 def follow_jobs(workflow: Any) -> None:
     """Have jobs that are submitted to SLURM end for this process as soon as they have ended. To be called by `onstart`.
 
@@ -122,7 +127,8 @@ def follow_jobs(workflow: Any) -> None:
                 yield each
             elif end.is_success:
                 executor.report_job_success(each)
-                log.unlink(missing_ok=True)
+                if not workflow.executor_settings.keep_successful_logs:
+                    log.unlink(missing_ok=True)
             else:
                 said = next((words for file in (*each.job.log, log) if (words := tail(Path(file)))), "")
                 executor.logger.error(

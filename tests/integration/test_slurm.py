@@ -3,12 +3,15 @@
 import json
 import signal
 import subprocess
+import sys
+from itertools import pairwise
 
 import psutil
 import pytest
 
 from ddlbench.runs.measure_run import SESSION
 from tests.support.on_cluster import LONG, PATIENCE_S, OnCluster, wait_for
+from tests.support.repository import environment
 from tests.support.slurm_cluster import command_of
 
 pytestmark = pytest.mark.timeout(1800)
@@ -48,6 +51,29 @@ def test_on_nodes_with_gpus_a_framework_without_cuda_says_which_requirements_hav
     told = on_cluster.pipeline.said
     assert "environments: {torch: {requirements: containers/torch/requirements-cuda.txt}}" in told
     assert "has been submitted" not in told
+
+
+def test_jobs_are_not_submitted_as_arrays(on_cluster):
+    assert on_cluster.run("tiny2000_two", "--slurm-array-jobs", "all") == 1
+    assert "slurm-array-jobs: ddlbench submits each job by itself" in on_cluster.pipeline.said
+    assert "has been submitted" not in on_cluster.pipeline.said
+
+
+def test_the_logs_of_jobs_that_succeeded_are_kept_on_request(on_cluster):
+    assert on_cluster.run("tiny2000_two", "--slurm-keep-successful-logs") == 0, on_cluster.pipeline.said
+    assert list(on_cluster.pipeline.root.glob(".snakemake/slurm_logs/**/*.log"))
+
+
+def test_in_an_allocation_runs_share_its_nodes_one_at_a_time(on_cluster):
+    asked = ("salloc", "--nodes=4", sys.executable, "-m", "snakemake", "tiny2000_few", "--cores", "2")
+    root = on_cluster.pipeline.root
+    command = on_cluster.nodes.command(*asked, folder=root)
+    ended = subprocess.run(command, env=environment(root), capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    records = on_cluster.records()
+    assert {record["point"]["workers"] for record in records} == {2, 4}
+    assert len(on_cluster.jobs()) == 1
+    assert all(before["ended"] <= after["started"] for before, after in pairwise(records))
 
 
 @pytest.mark.parametrize("harm", ["kill_daemon", "crash"])

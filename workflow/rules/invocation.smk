@@ -85,6 +85,10 @@ onstart:
     wanted = [job.wildcards["run"] for job in to_run if job.rule in OF_RUNS]
     measured = sorted({run for job in to_run for run in runs_of(job)})
     measured_here = sorted({run for job in to_run if not is_submitted(job) for run in runs_of(job)})
+    if insides.submits_arrays(workflow):
+        raise WorkflowError(
+            "slurm-array-jobs: ddlbench submits each job by itself. Leave that option out."
+        )
     try:
         check_room(WRITTEN)
         hold(
