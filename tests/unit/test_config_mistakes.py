@@ -124,7 +124,7 @@ def test_a_mistake_in_the_scale_is_reported_where_it_was_made(message):
         (
             "measure/min_repetitions",
             90,
-            "measure.max_repetitions: 12 is less than min_repetitions, which is 90",
+            "measure.max_repetitions: 24 is less than min_repetitions, which is 90",
         ),
         (
             "dilation",

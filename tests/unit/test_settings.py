@@ -57,7 +57,7 @@ def test_the_classes_have_the_keys_of_the_schema():
 @pytest.mark.parametrize("name", ["config", "paper"])
 def test_the_configurations_that_ship_are_read_with_their_values(name):
     settings = load(REPOSITORY / f"config/{name}.yaml", REPOSITORY).settings
-    assert settings.measure.max_repetitions == {"config": 12, "paper": 20}[name]
+    assert settings.measure.max_repetitions == {"config": 24, "paper": 20}[name]
     assert (settings.dilation, settings.fresh, settings.results) == ("auto", False, "results")
     assert settings.environments["torch"].requirements == "containers/torch/requirements-cpu.txt"
     assert settings.datasets.source("mnist").url == "https://ossci-datasets.s3.amazonaws.com/mnist/"
