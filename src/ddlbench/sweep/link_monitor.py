@@ -114,6 +114,11 @@ class Links:
         self._settings: queueing_disciplines.Settings = {}
         self._cost_s = 0.0
 
+    @property
+    def is_lossy(self) -> bool:
+        """Whether the hosts have a link that loses packets: TCP remembers that, for minutes."""
+        return self.made is not None and self.made.is_lossy
+
     def open(self) -> None:
         """Remove the link: nothing is shaped until the next one is made."""
         if self.made:

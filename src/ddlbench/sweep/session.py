@@ -105,18 +105,19 @@ class Session:
             self._sample(chosen)
 
     def dilate(self, dilation: float) -> None:
-        """Let time run at another rate from now on, with new connections where the workers can make them.
+        """Let time run at another rate from now on, with new connections: after loss, or where workers can make them.
 
         Args:
             dilation: the factor.
         """
         if dilation == self.dilation:
+        was_lossy = self.links is not None and self.links.is_lossy
             return
         if self.links:
             self.links.open()
         self.group.dilate(dilation, slowest_replay_ms(self.job))
         self._sample(dilation)
-        if all(each.reconnects for each in self.group.group.ready):
+        if was_lossy or all(each.reconnects for each in self.group.group.ready):
             self.connect()
 
     def relaunch(self) -> None:
@@ -235,7 +236,7 @@ class Session:
         if self.links is None or link is None:
             return None, False
         is_new = link != self.links.made
-        if is_new and self.links.made is not None and self.links.made.is_lossy:
+        if is_new and self.links.is_lossy:
             self.connect()  # TCP remembers the loss, and old connections would be slow for minutes
         made = self.links.record_of(link)
         return {**made, "congestion_control": self.job.group.congestion_control}, is_new
