@@ -69,3 +69,14 @@ def test_workers_that_cannot_connect_again_are_new_where_time_is_dilated_after_a
     session.dilate(2.0)
     assert did == expected
     assert session.links.made is None
+
+
+def test_connections_that_workers_make_anew_are_as_cold_as_those_of_a_new_group() -> None:
+    session: Any = Session.__new__(Session)
+    session.runtime, session.links, session.dilation, session.is_connected = "bare", None, 1.0, True
+    session.models, session.is_cold = SimpleNamespace(shapes=["a model's"]), False
+    session.group = SimpleNamespace(
+        group=SimpleNamespace(ready=[SimpleNamespace(reconnects=True)], connect=lambda shapes, dilation: None)
+    )
+    session.connect()
+    assert session.is_cold

@@ -106,16 +106,16 @@ def test_one_step_is_enough_where_a_gpus_compute_is_replayed_and_nothing_is_draw
     assert replayed(loss_percent=1.0) == (FEWEST_OF_LOSSY, 0)
 
 
-def test_replayed_compute_warms_up_only_tcps_windows_of_a_new_group():
+def test_replayed_compute_warms_up_only_tcps_windows_of_new_connections():
     waiting, distant = (
         replace(POINT, replay=a_replay(), latency_ms=latency_ms) for latency_ms in (0.0, 20.0)
     )
-    assert is_cold_for(distant, new_link=True, new_group=True)
-    assert not is_cold_for(distant, new_link=True, new_group=False)
-    assert not is_cold_for(waiting, new_link=True, new_group=True)
-    assert is_cold_for(POINT, new_link=True, new_group=False)
-    assert is_cold_for(POINT, new_link=False, new_group=True)
-    assert not is_cold_for(POINT, new_link=False, new_group=False)
+    assert is_cold_for(distant, new_link=True, new_connections=True)
+    assert not is_cold_for(distant, new_link=True, new_connections=False)
+    assert not is_cold_for(waiting, new_link=True, new_connections=True)
+    assert is_cold_for(POINT, new_link=True, new_connections=False)
+    assert is_cold_for(POINT, new_link=False, new_connections=True)
+    assert not is_cold_for(POINT, new_link=False, new_connections=False)
 
 
 def staggered(strategy="parameter_server_async", workers=4, bandwidth_mbit=100.0, **others):

@@ -51,7 +51,7 @@ class Session:
         self.clock = clock
         self.runtime = group.runtime  # what the group runs in now
         self.is_connected = False
-        self.is_cold = True  # nothing was trained yet by this group
+        self.is_cold = True  # nothing was trained yet over these connections
         self.launched = datetime.now(UTC).isoformat()  # the name of this launch in records
         self.sampling = HostSampling(job, group, clock, stack)
         self._sample(job.group.placement.dilation)
@@ -80,7 +80,7 @@ class Session:
             self.links.open()
         if self.is_connected and (restart or not all(each.reconnects for each in self.group.group.ready)):
             self._renew(runtime)
-        self.is_connected = True
+        self.is_connected = self.is_cold = True
         while self.models.shapes:
             try:
                 self.group.group.connect(self.models.shapes, self.dilation)
@@ -94,7 +94,6 @@ class Session:
         self.group.renew(runtime)
         self.runtime = runtime
         self.launched = datetime.now(UTC).isoformat()
-        self.is_cold = True
         self._sample(self.dilation)
 
     def choose_dilation(self) -> None:
@@ -111,8 +110,8 @@ class Session:
             dilation: the factor.
         """
         if dilation == self.dilation:
-        was_lossy = self.links is not None and self.links.is_lossy
             return
+        was_lossy = self.links is not None and self.links.is_lossy
         if self.links:
             self.links.open()
         self.group.dilate(dilation, slowest_replay_ms(self.job))
@@ -176,7 +175,7 @@ class Session:
         prepared = self._prepared(pending)
         if not all(reply.fits for reply in prepared):
             return not_fitting(lacked_memory(self.job.group, self.group, prepared))
-        is_cold = is_cold_for(pending.point, new_link=is_new, new_group=self.is_cold)
+        is_cold = is_cold_for(pending.point, new_link=is_new, new_connections=self.is_cold)
         self.is_cold = False
         counts = (each.parameter_count for each in prepared if each.parameter_count is not None)
         with self.group.fillers.running():

@@ -147,24 +147,25 @@ def warm_up(group: WorkerGroup, measure: Measure) -> int:
     return 1 + more
 
 
-def is_cold_for(point: Point, *, new_link: bool, new_group: bool) -> bool:
+def is_cold_for(point: Point, *, new_link: bool, new_connections: bool) -> bool:
     """Tell whether the first steps of a point would be slower than those of the rest of a training.
 
     Replayed compute has no caches to warm up. But on a link with latency TCP's windows must have grown, for which the
-    first step of a new group takes up to 41 % longer; later repetitions, on other links too, find them wide enough.
+    first step over new connections takes up to 41 % longer; later repetitions, on other links too, find them wide
+    enough.
 
     Args:
         point: of the plan.
         new_link: whether nothing was trained on its link since that was made.
-        new_group: whether the worker group has trained nothing.
+        new_connections: whether nothing was trained over the workers' connections.
 
     Returns:
         Whether steps must come first that do not count.
     """
     if not point.replay:
-        return new_link or new_group
+        return new_link or new_connections
     has_latency = point.sites is not None or bool(point.latency_ms)
-    return new_group and has_latency
+    return new_connections and has_latency
 
 
 def _fewest(measure: Measure, point: Point) -> int:
