@@ -50,6 +50,12 @@ def test_a_point_of_shared_hosts_names_both_links_and_survives_json(tmp_path):
     assert cards_of(point) == (0, 0, 1, 1)
 
 
+@pytest.mark.parametrize(("hosts", "last_is"), [(3, 2), (2, 1)], ids=["its own", "the last worker's"])
+def test_a_server_has_all_of_a_host_of_its_own_and_shares_a_workers_part(tmp_path, hosts, last_is):
+    served = SHARED | {"strategy": "parameter_server_sync", "framework": "torch"}
+    assert point_of(tmp_path, hosts={"count": hosts}, **served).last_place_is == last_is
+
+
 def test_workers_of_one_host_have_the_inside_link_alone(tmp_path):
     point = point_of(tmp_path, **SHARED | {"workers": [2]})
     assert point.bandwidth_mbit is None

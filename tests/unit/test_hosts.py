@@ -3,7 +3,7 @@
 import pytest
 
 from ddlbench.errors import ConfigError
-from ddlbench.network.hosts import GIB, MEMORY_SHARE, MOST_HOSTS, place, place_waiting
+from ddlbench.network.hosts import GIB, MEMORY_SHARE, MOST_HOSTS, on_nodes, place, place_waiting
 
 PLENTY = 1000 * GIB
 
@@ -99,6 +99,35 @@ def test_hosts_share_what_memory_there_is_and_that_is_told():
     placement = placed(4, 4, memory_gb=8, available=8 * GIB)
     assert {host.memory_bytes for host in placement.hosts} == {int(8 * GIB * MEMORY_SHARE / 4)}
     assert placement.memory_reduced
+
+
+def test_a_servers_own_host_beside_hosts_of_several_workers_is_as_large_as_a_whole_one():
+    placement = place(
+        5,
+        vcpus=1,
+        memory_gb=4,
+        host_count=6,
+        cores=list(range(6)),
+        available_memory_bytes=PLENTY,
+        last_is=2,
+    )
+    assert cores_of(placement) == [(0,), (1,), (2,), (3,), (4, 5)]
+    assert [host.memory_bytes / GIB for host in placement.hosts] == [4, 4, 4, 4, 8]
+    assert [
+        host.threads for host in on_nodes(3, vcpus=8, memory_gb=4, workers_per_host=2, last_is=2).hosts
+    ] == [
+        4,
+        4,
+        8,
+    ]
+
+
+def test_a_larger_host_has_its_part_of_what_memory_there_is():
+    hosts = place(
+        3, vcpus=1, memory_gb=8, host_count=4, cores=[0, 1], available_memory_bytes=8 * GIB, last_is=2
+    ).hosts
+    assert sum(host.memory_bytes for host in hosts) <= 8 * GIB * MEMORY_SHARE
+    assert hosts[2].memory_bytes == 2 * hosts[0].memory_bytes
 
 
 def test_more_hosts_than_there_are_addresses_are_refused():

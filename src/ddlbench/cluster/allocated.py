@@ -89,7 +89,7 @@ class AllocatedHosts:
                 self._await(control, len(planned), job.timeouts.launch_s)
             self._nodes.sort(key=lambda node: node.hello.index)
             self.hosts: Sequence[Host] = [
-                _host(plan, node, job.workers_per_host)
+                _host(plan, node, planned[0].threads * job.workers_per_host)
                 for plan, node in zip(planned, self._nodes, strict=True)
             ]
         except BaseException:
@@ -251,12 +251,12 @@ class NodesStarter:
         """Do nothing: `close` is called explicitly, and the nodes end with the job."""
 
 
-def _host(planned: Host, node: Node, workers: int) -> Host:
+def _host(planned: Host, node: Node, vcpus: int) -> Host:
     """Describe a node as a host. Raises DdlbenchError if it has fewer processors than the study's hosts."""
     hello = node.hello
-    if len(hello.cores) < planned.threads * workers:
+    if len(hello.cores) < vcpus:
         raise DdlbenchError(
             f"node {node.name}: the job may use {len(hello.cores)} of its processors, and the study's hosts have "
-            f"{planned.threads * workers} (vcpus)"
+            f"{vcpus} (vcpus)"
         )
     return Host(node.name, hello.address, tuple(hello.cores), planned.threads, planned.memory_bytes)

@@ -45,15 +45,16 @@ class Misfit:
 
 
 def needed_bytes(run: Run, point: Point) -> int:
-    """Predict the memory of the host that needs most of it.
+    """Predict the memory of the host, or the worker's part of a host, that needs most of it.
 
     Args:
         run: whose group also has the models of its other points.
         point: of the run.
 
     Returns:
-        Bytes, of all processes of the worker group on that host. Of a replayed point only parameters and gradients,
-        which is the least: it makes no activations and reads no images.
+        Bytes, of all processes of the worker group there. Of a server's own host, which has the memory of several
+        parts, what it needs of each. Of a replayed point only parameters and gradients, which is the least: it makes no
+        activations and reads no images.
     """
     if point.replay:
         return 2 * parameter_bytes(point.model, point.image_shape)
@@ -70,6 +71,7 @@ def needed_bytes(run: Run, point: Point) -> int:
     hosts: Counter[int] = Counter()
     for member in members(point.framework, point.strategy, point.workers, point.places):
         hosts[member.host] += process_bytes(worker_of(point.framework, point.strategy), member.role, training)
+    hosts[point.places - 1] //= point.last_place_is
     return max(hosts.values())
 
 

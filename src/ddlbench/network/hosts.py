@@ -1,6 +1,7 @@
 """The share of this machine that each emulated host gets, and the time dilation that follows from it."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 from math import ceil
 
 from ddlbench.errors import ConfigError
@@ -77,6 +78,7 @@ def place(
     available_memory_bytes: int,
     dilation: float | str = "auto",
     largest: int = 0,
+    last_is: int = 1,
 ) -> Placement:
     """Place the hosts of a group on the cores of this machine.
 
@@ -96,6 +98,8 @@ def place(
         available_memory_bytes: of this machine.
         dilation: the time dilation that the configuration asks for; `auto`: the smallest one, as above.
         largest: how many hosts the largest group has that this one is compared with; `auto` dilates both alike.
+        last_is: how many times as much memory, and as many cores of its own, the last host has; of shared cores it has
+            no more than the others.
 
     Returns:
         The hosts with their addresses, cores and memory, and the time dilation.
@@ -105,8 +109,10 @@ def place(
             MOST_HOSTS.
     """
     hosts_per_core = ceil(max(count, largest) / len(cores))
+    sizes = [1] * (count - 1) + [last_is]
     if dilation == "auto" and host_count * vcpus <= len(cores):
-        shares = [tuple(cores[i * vcpus : (i + 1) * vcpus]) for i in range(count)]
+        ends = accumulate(size * vcpus for size in sizes)
+        shares = [tuple(cores[end - size * vcpus : end]) for size, end in zip(sizes, ends, strict=True)]
         factor = core_share = 1.0
     else:
         if dilation != "auto":
@@ -114,10 +120,10 @@ def place(
         shares = [(cores[i % len(cores)],) for i in range(count)]
         factor, core_share = float(vcpus * hosts_per_core), 1 / hosts_per_core
     wanted = int(memory_gb * GIB)
-    affordable = int(available_memory_bytes * MEMORY_SHARE / count)
+    affordable = int(available_memory_bytes * MEMORY_SHARE / sum(sizes))
     hosts = tuple(
-        Host(f"h{i}", _address(i), share, len(share), min(wanted, affordable), core_share)
-        for i, share in enumerate(shares, start=1)
+        Host(f"h{i}", _address(i), share, len(share), size * min(wanted, affordable), core_share)
+        for i, (share, size) in enumerate(zip(shares, sizes, strict=True), start=1)
     )
     return Placement(hosts, factor, affordable < wanted)
 
@@ -150,7 +156,9 @@ def place_waiting(
     return Placement(hosts, dilation, memory_reduced=True, waits=True, is_least=is_least)
 
 
-def on_nodes(count: int, *, vcpus: int, memory_gb: float, workers_per_host: int = 1) -> Placement:
+def on_nodes(
+    count: int, *, vcpus: int, memory_gb: float, workers_per_host: int = 1, last_is: int = 1
+) -> Placement:
     """Place hosts that are machines of their own, without time dilation; their addresses and cores are not known yet.
 
     Args:
@@ -158,12 +166,16 @@ def on_nodes(count: int, *, vcpus: int, memory_gb: float, workers_per_host: int 
         vcpus: of each host.
         memory_gb: of each host, in GiB.
         workers_per_host: how many workers share a host evenly.
+        last_is: how many times the threads and memory of such a worker the last host has.
 
     Returns:
         The hosts, with the threads and memory of each worker, with empty addresses and no cores.
     """
     threads, memory_bytes = vcpus // workers_per_host, int(memory_gb * GIB / workers_per_host)
-    hosts = tuple(Host(f"h{i}", "", (), threads, memory_bytes) for i in range(1, count + 1))
+    sizes = [1] * (count - 1) + [last_is]
+    hosts = tuple(
+        Host(f"h{i}", "", (), size * threads, size * memory_bytes) for i, size in enumerate(sizes, start=1)
+    )
     return Placement(hosts, 1.0, memory_reduced=False, workers_per_host=workers_per_host)
 
 

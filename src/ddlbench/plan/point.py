@@ -138,6 +138,11 @@ class Point:
         return self.hosts - -(-self.workers // self.workers_per_host) + self.workers
 
     @property
+    def last_place_is(self) -> int:
+        """How many times as large as the first place the last one is: a server's own host is no part of a host."""
+        return self.workers_per_host if self.places > self.workers else 1
+
+    @property
     def waits(self) -> bool:
         """Whether compute is replayed by waiting, as a GPU's is; steps then take long, and differ by jitter alone."""
         return self.replay is not None and self.replay.kind == "gpu"

@@ -40,6 +40,7 @@ def placement(plan: Plan, run: Run) -> Placement:
             vcpus=point.vcpus,
             memory_gb=point.memory_gb,
             workers_per_host=point.workers_per_host,
+            last_is=point.last_place_is,
         )
     return replace(_here(plan, run, point), cards=cards_of(point))
 
@@ -79,6 +80,7 @@ def _here(plan: Plan, run: Run, point: Point) -> Placement:
         available_memory_bytes=psutil.virtual_memory().available,
         dilation=plan.settings.dilation,
         largest=plan.largest_group(run),
+        last_is=point.last_place_is,
     )
     return on_gpus(placed, point, gpus_here()) if point.devices == "gpu" else placed
 
