@@ -15,7 +15,7 @@ from ddlbench.protocol.messages import Assignment, Connect, Connected
 from ddlbench.workers.common.replay.worker import ReplayWorker
 from ddlbench.workers.common.service import work
 from ddlbench.workers.tensorflow.gpu import versions
-from ddlbench.workers.tensorflow.group import use, wait_for_silent_members
+from ddlbench.workers.tensorflow.group import use
 from ddlbench.workers.tensorflow.replayed_graph import RingModel, keep_a_thread_free
 from ddlbench.workers.tensorflow.ring_allreduce import join
 
@@ -31,7 +31,6 @@ class Worker(ReplayWorker[RingModel]):
         super().__init__(assignment)
         use(assignment)
         keep_a_thread_free(assignment)
-        wait_for_silent_members(assignment)
         self.strategy = join(assignment)
 
     def connect(self, command: Connect) -> Connected:

@@ -25,7 +25,7 @@ from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
 from ddlbench.workers.common.service import work
 from ddlbench.workers.tensorflow.gpu import versions, why_not
-from ddlbench.workers.tensorflow.group import resolver
+from ddlbench.workers.tensorflow.group import resolver, wait_for_silent_members
 from ddlbench.workers.tensorflow.training import Learner, RingWorker
 
 
@@ -170,7 +170,7 @@ class Worker(RingWorker):
 
 
 def join(assignment: Assignment) -> tf.distribute.Strategy:
-    """Start this worker's server and find the others, by their hosts' addresses.
+    """Start this worker's server and find the others, by their hosts' addresses; none is taken for dead too soon.
 
     Args:
         assignment: Of this process. On GPUs NCCL sums gradients, otherwise TensorFlow's own ring over gRPC does.
@@ -178,6 +178,7 @@ def join(assignment: Assignment) -> tf.distribute.Strategy:
     Returns:
         The strategy that mirrors variables on all workers of the group.
     """
+    wait_for_silent_members(assignment)
     implementations = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=implementations.NCCL if on_gpu(assignment) else implementations.RING
