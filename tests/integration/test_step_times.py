@@ -17,7 +17,6 @@ CASES = [
     for strategy in strategies
     if strategy in WORKERS or STRATEGIES[strategy].servers
 ]
-UNCOUNTED = ("tensorflow", "parameter_server_async")  # its coordinator hears of all steps at the end
 ASYNCHRONOUS = [case for case in CASES if not STRATEGIES[case[1]].is_synchronous]
 
 
@@ -61,7 +60,7 @@ def steps(request, tmp_path, digits):
 @pytest.mark.parametrize(("framework", "strategy", "replayed"), needing_environments(CASES))
 def test_no_step_is_shorter_than_its_bytes_take_on_the_link(steps, framework, strategy, replayed):
     workers = WORKERS.get(strategy, 1)
-    counted = 0 if (framework, strategy) == UNCOUNTED else STEPS * workers
+    counted = STEPS * workers
     found = steps(framework, strategy, replayed, workers=workers, times=STEPS, counted=counted)
     times_ms = found["step_times_ms"]
     least_ms = least_transfers(framework, strategy) * parameter_bytes(MODEL, SHAPE) * 8e-3 / BANDWIDTH_MBIT

@@ -5,7 +5,7 @@ A process is one member of a worker group, so there is one count in it.
 
 from collections.abc import Iterator
 
-_made: list[int] = []  # empty: this process has begun no step that it counts, as a server or a coordinator
+_made: list[int] = []  # empty: this process has begun no step that it counts, as a server
 
 
 def counted(steps: int) -> Iterator[int]:

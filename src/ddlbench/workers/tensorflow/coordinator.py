@@ -1,5 +1,6 @@
 """The coordinator of TensorFlow's asynchronous parameter server."""
 
+from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
@@ -20,6 +21,7 @@ from ddlbench.protocol.messages import (
 from ddlbench.workers.common.batches import batches_of
 from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
+from ddlbench.workers.common.progress import counted
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.group import is_out_of_memory, refuse_what_cannot_fit, resolver, use
 from ddlbench.workers.tensorflow.made_steps import MadeStep, made_steps
@@ -90,7 +92,7 @@ class Chief:
 
         Args:
             steps: How many each worker must make; fast workers make more.
-            applied: Whether the server applies their gradients.
+            applied: Whether the server applies their gradients, and they are counted.
 
         Returns:
             By worker, all steps that it has made, in order.
@@ -99,6 +101,8 @@ class Chief:
         wanted = steps * self.world_size
         while min(map(len, made)) < steps:
             scheduled = [self.schedule(applied) for _ in range(wanted)]
+            if applied:
+                count(scheduled)
             self.coordinator.join()
             found = [each.fetch() for each in scheduled]
             for worker, of_worker in enumerate(made):
@@ -153,3 +157,15 @@ class Chief:
         images = ceil(self.point.batch_size / self.world_size)
         tested = evaluation(network, batches, images) if command.evaluate else None
         return Concluded(fingerprint(parameters), tested)
+
+
+def count(scheduled: Sequence[Any]) -> None:
+    """Wait until steps are made, and count them in the order in which they were scheduled.
+
+    Their results stay on the workers: fetching them here would use the links while others still train.
+
+    Args:
+        scheduled: TensorFlow's `RemoteValue` of each; an error of theirs is raised where the coordinator joins them.
+    """
+    for number in counted(len(scheduled)):
+        scheduled[number]._status_available_event.wait()

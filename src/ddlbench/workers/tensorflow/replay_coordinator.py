@@ -124,7 +124,7 @@ class ReplayChief(Chief):
         for number, each in enumerate(command.models):
             key = each.model, each.image_shape
             self.replay = self.replayed[key] = ReplayModel(self.strategy, number, *key)
-            self.made(FIRST_STEPS, applied=True)
+            self.made(FIRST_STEPS, applied=False)
         return Connected()
 
     def prepare(self, command: Prepare) -> Prepared:
@@ -153,7 +153,7 @@ class ReplayChief(Chief):
 
         Args:
             steps: how many each worker must make; fast workers make more.
-            applied: not used.
+            applied: whether they are counted; the server applies all.
 
         Returns:
             All steps that each worker has made, in order.
