@@ -1,9 +1,14 @@
 """Hosts of several workers in a plan: what is refused, what a point knows, and where its workers are."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from ddlbench.errors import ConfigError
+from ddlbench.hosts.group_on_hosts import assignments
 from ddlbench.launch.roles import members
+from ddlbench.network.hosts import GIB, on_nodes
 from ddlbench.network.sites import SharedCards
 from ddlbench.plan import load
 from ddlbench.plan.point import Point
@@ -75,6 +80,22 @@ def test_groups_that_share_hosts_differently_are_different_groups(tmp_path):
 def test_on_nodes_workers_fill_one_node_after_another_and_a_server_has_the_last():
     found = members("torch", "parameter_server_sync", 4, 3, workers_per_host=2)
     assert [member.host for member in found] == [0, 0, 1, 1, 2]
+
+
+def test_all_members_know_the_memory_of_the_server_whatever_their_own_is():
+    """By it they leave out the same models, and wait for each other in all others."""
+    hosts = on_nodes(3, vcpus=8, memory_gb=4, workers_per_host=2, last_is=2)
+    group: Any = SimpleNamespace(
+        members=members("tensorflow", "parameter_server_sync", 4, 3, workers_per_host=2),
+        framework_timeout_s=1.0,
+        devices="cpu",
+        strategy="parameter_server_sync",
+        datasets={},
+        placement=hosts,
+        workers_per_host=2,
+    )
+    told = assignments(group, hosts.hosts, ["a", "b", "c"])
+    assert {each.server_bytes for each in told} == {4 * GIB}
 
 
 @pytest.mark.parametrize(

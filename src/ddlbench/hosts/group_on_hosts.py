@@ -14,7 +14,7 @@ from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.launch.gpu_variables import gpu_variables
 from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.group_member import Launch
-from ddlbench.launch.roles import WORKER, Member, cluster
+from ddlbench.launch.roles import HOLDING, WORKER, Member, cluster
 from ddlbench.launch.starter import Starter
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.hosts import Host
@@ -246,6 +246,9 @@ def assignments(
         One assignment for each member, by rank.
     """
     processes = cluster(job.members, addresses, ports)
+    server_bytes = max(
+        (hosts[each.host].memory_bytes for each in job.members if each.role in HOLDING), default=0
+    )
     timeout_s = job.framework_timeout_s or job.timeouts.prepare_s + job.timeouts.step_s
     return [
         Assignment(
@@ -265,6 +268,7 @@ def assignments(
             gpu=_gpu_of(member, job.placement.gpus),
             core_share=hosts[member.host].core_share,
             workers_per_host=job.workers_per_host,
+            server_bytes=server_bytes,
         )
         for rank, member in enumerate(job.members)
     ]

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 Shape = tuple[int, int, int]  # of an image: height, width, channels
 
-# ------------------------------------------------------------------------- to and from the members of a worker group
-
 
 @dataclass(frozen=True)
 class GpuShare:
@@ -61,6 +59,7 @@ class Assignment:
         gpu: None on a CPU, or if a scheduler has chosen the worker's GPU.
         core_share: how much of its host's cores the host gets, 0 to 1.
         workers_per_host: how many share a host and its network card; they fill one host after another.
+        server_bytes: how much memory the group's server may use; 0: there is no server.
     """
 
     rank: int
@@ -79,6 +78,7 @@ class Assignment:
     gpu: GpuShare | None = None
     core_share: float = 1.0
     workers_per_host: int = 1
+    server_bytes: int = 0
 
     @property
     def local_size(self) -> int:

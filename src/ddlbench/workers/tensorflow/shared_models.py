@@ -1,7 +1,6 @@
 """A model of TensorFlow's synchronous parameter server: the common graph, a worker's part and the server's part."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +11,7 @@ from ddlbench.protocol.messages import (
 )
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.layers import Shape
-from ddlbench.workers.common.memory import parameter_bytes, refuse
+from ddlbench.workers.common.memory import parameter_bytes
 from ddlbench.workers.tensorflow.group import (
     threads,
 )
@@ -189,10 +188,10 @@ class ServerPart:
 def models_that_fit(assignment: Assignment, models: Sequence[ModelShape]) -> Iterator[Key]:
     """Find the models whose server fits into memory: parameters, velocities, and the gradients of all workers.
 
-    The server's host is as large as the workers'; so all members leave out the same models.
+    All members leave out the same models, as each knows how much memory the server may use.
 
     Args:
-        assignment: Of this process; it has the number of workers.
+        assignment: Of this process; it has that memory, and the number of workers.
         models: That will be measured.
 
     Yields:
@@ -200,9 +199,5 @@ def models_that_fit(assignment: Assignment, models: Sequence[ModelShape]) -> Ite
     """
     for each in models:
         key = each.model, each.image_shape
-        with suppress(MemoryError):
-            refuse(
-                (COPIES_ON_SERVER + assignment.world_size) * parameter_bytes(*key),
-                "the server's parameters take",
-            )
+        if (COPIES_ON_SERVER + assignment.world_size) * parameter_bytes(*key) <= assignment.server_bytes:
             yield key
