@@ -1,6 +1,8 @@
 """A repetition that others disturb, or whose hosts or workers fail it, is measured again or not kept."""
 
+from contextlib import nullcontext
 from dataclasses import asdict
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.launch.group_member import WorkerCrashed
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.shares.kept import Kept
+from ddlbench.sweep.session import Session
 from ddlbench.sweep.undisturbed import despite_a_crash, disturbance, undisturbed
 from ddlbench.telemetry.other_load import OtherLoad
 
@@ -83,6 +86,22 @@ def test_a_repetition_whose_worker_crashes_is_measured_once_more_with_new_worker
     assert "died (SIGSEGV) while training\n  With new workers" in capsys.readouterr().err
     with pytest.raises(WorkerCrashed):
         despite_a_crash(crashing(None, None), relaunch)
+
+
+@pytest.mark.parametrize("crashes", [0, 1, 2])
+def test_a_group_whose_worker_crashes_while_it_is_started_for_a_round_is_started_once_more(crashes):
+    starts = []
+
+    def connect(*, restart):
+        starts.append(restart)
+        if len(starts) <= crashes:
+            raise WorkerCrashed("rank 1 on host h2 died (SIGSEGV) while starting")
+
+    session: Any = Session.__new__(Session)
+    session.connect, session.clock = connect, SimpleNamespace(relaunch_s=0.0)
+    with pytest.raises(WorkerCrashed) if crashes == 2 else nullcontext():
+        session.relaunch()
+    assert starts == [True] * min(crashes + 1, 2)
 
 
 def test_who_ignores_others_has_it_recorded():

@@ -120,9 +120,9 @@ class Session:
             self.connect()
 
     def relaunch(self) -> None:
-        """Start a new group in the same runtime."""
-        began = monotonic()
-        self.connect(restart=True)
+        """Start a new group in the same runtime; if a worker crashes meanwhile, start once more."""
+        began, start = monotonic(), partial(self.connect, restart=True)
+        despite_a_crash(start, lambda: None)
         self.clock.relaunch_s += monotonic() - began
 
     def _sample(self, dilation: float) -> None:

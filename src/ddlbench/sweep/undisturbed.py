@@ -5,6 +5,7 @@ Others disturbed them, their hosts were not held to their shares, or a worker cr
 
 import sys
 from collections.abc import Callable
+from typing import TypeVar
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.group_member import WorkerCrashed
@@ -16,6 +17,8 @@ from ddlbench.telemetry.other_load import OtherLoad, wait_for_others
 
 _TRIES = 3
 _PATIENCE_S = 120.0
+
+Result = TypeVar("Result")
 
 
 def patience_s(when_busy: WhenBusy) -> float:
@@ -59,33 +62,29 @@ def undisturbed(measure: Callable[[], Record], when_busy: WhenBusy, tolerances: 
     )
 
 
-def despite_a_crash(measure: Callable[[], Record], relaunch: Callable[[], None]) -> Record:
-    """Measure a repetition, and once more with a new worker group if a worker crashes.
+def despite_a_crash(work: Callable[[], Result], relaunch: Callable[[], None]) -> Result:
+    """Do something with a worker group, and once more with a new one if a worker crashes.
 
     Frameworks crash now and then: TensorFlow's coordinator did once in hundreds of launches. A long run should not end
     because of that.
 
     Args:
-        measure: measures it once.
-        relaunch: starts a new worker group.
+        work: measures a repetition, or starts a group.
+        relaunch: starts a new worker group, if `work` does not.
 
     Returns:
-        The record.
+        What `work` returns.
 
     Raises:
         WorkerCrashed: one did again.
-        DdlbenchError: it cannot be measured.
+        DdlbenchError: it cannot be done.
     """
     try:
-        return measure()
+        return work()
     except WorkerCrashed as error:
-        print(
-            f"{error}\n  With new workers this repetition is measured again, once.",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"{error}\n  With new workers this is tried again, once.", file=sys.stderr, flush=True)
     relaunch()
-    return measure()
+    return work()
 
 
 def disturbance(record: Record, tolerances: Tolerances) -> str | None:
