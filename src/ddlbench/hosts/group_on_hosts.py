@@ -60,6 +60,8 @@ class GroupOnHosts:
         self.runtime = job.runtime
         self._given_step_s = job.timeouts.step_s
         self.hosts = hosts_of(job, stack)
+        if job.runtime != BARE and job.fabric not in BETWEEN_MACHINES:
+            self._began_s = monotonic()  # containers start now, and not while the network is made
         self._assignments = assignments(job, self.hosts.hosts, self.hosts.addresses, self.hosts.ports)
         self._divisions = stack.enter_context(ExitStack())
         self._division: dict[str, Division] = {}  # by runtime
