@@ -1,14 +1,17 @@
 """The parts of a replayed step, and what must come of the gradients of replayed workers."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ddlbench.plan.catalogue import MODELS
-from ddlbench.protocol.messages import Assignment, ReplayedJitter, ReplayedStep
+from ddlbench.protocol.messages import Assignment, ReplayedJitter, ReplayedStep, Train
 from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.replay.arrays import check, check_parameters, parameter_shapes
 from ddlbench.workers.common.replay.compute import ReplayedCompute
+from ddlbench.workers.common.replay.worker import ReplayWorker
 from tests.support.assignments import assignment
 
 STEP = ReplayedStep("gpu", forward_ms=3.0, backward_ms=[1.0, 2.0, 4.0], optimizer_ms=5.0)
@@ -135,3 +138,21 @@ def test_workers_of_a_synchronous_server_have_all_updates_and_of_an_asynchronous
         check_parameters(of_three("parameter_server_sync"), 2, [[-11.0, -12.0]])
     with pytest.raises(RuntimeError, match="not with between 4 and 12"):
         check_parameters(of_three("parameter_server_async", index=1), 2, [[-3.0, -12.0]])
+
+
+def test_a_worker_that_has_begun_anew_waits_for_the_others_before_its_first_step():
+    did = []
+
+    class Waiting(ReplayWorker[Any]):
+        def await_others(self) -> None:
+            did.append("wait")
+
+    worker = Waiting(of_three())
+    worker.point = SimpleNamespace(
+        start_again=lambda: did.append("begin anew"),
+        compute=SimpleNamespace(start_again=lambda: None),
+        step=lambda: did.append("step"),
+        parts=dict,
+    )
+    worker.train(Train(2, from_fresh=True))
+    assert did == ["begin anew", "wait", "step", "step"]

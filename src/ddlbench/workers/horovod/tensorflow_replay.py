@@ -44,6 +44,10 @@ class Worker(HorovodWorker[RingModel]):
         """
         return RingModel(self.assignment, add_up, name, shape)
 
+    def await_others(self) -> None:
+        """Wait until all ranks are here: Horovod has no barrier for TensorFlow, so they add up one number."""
+        hvd.allreduce(tf.zeros(1), op=hvd.Sum, name="barrier")
+
 
 def add_up(gradients: list[tf.Tensor]) -> list[tf.Tensor]:
     """Make the operations that add up gradients over all workers.

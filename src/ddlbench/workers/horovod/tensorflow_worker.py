@@ -101,6 +101,10 @@ class Worker(RingWorker):
         self.meetings += 1
         return Connected()
 
+    def await_others(self) -> None:
+        """Wait until all ranks are here: Horovod has no barrier for TensorFlow, so they add up one number."""
+        hvd.allreduce(tf.zeros(1), op=hvd.Sum, name="barrier")
+
     def widen(self) -> None:
         """Sum four times as many float32 numbers as the largest model has, four times.
 

@@ -91,6 +91,10 @@ class Worker(HorovodWorker[Model]):
         """
         return Model(self.assignment, name, shape)
 
+    def await_others(self) -> None:
+        """Wait until all ranks are here: who was ready sooner would wait in its first step."""
+        hvd.barrier()
+
 
 def main(address: str, rank: int) -> None:
     """Serve the supervisor until it sends Stop.

@@ -174,6 +174,10 @@ class Worker(RingWorker):
         for _ in range(4):
             hvd.allreduce_(torch.zeros(4 * largest))
 
+    def await_others(self) -> None:
+        """Wait until all ranks are here."""
+        hvd.barrier()
+
     def take_point(self, command: Prepare) -> nn.Module:
         """Take a point, and try a step of it on this rank alone.
 

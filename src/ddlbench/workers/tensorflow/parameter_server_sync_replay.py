@@ -25,8 +25,6 @@ from ddlbench.protocol.messages import (
     Connected,
     Prepare,
     Prepared,
-    Train,
-    Trained,
 )
 from ddlbench.workers.common.replay.arrays import (
     check,
@@ -179,18 +177,10 @@ class Worker(ReplayWorker[Replica]):
         model.session.run(model.release)
         return super().prepare(command)
 
-    def train(self, command: Train) -> Trained:
-        """Replay some steps, once the server has begun.
-
-        Args:
-            command: how many, and whether each worker begins with gradients of its own.
-
-        Returns:
-            Step times in ms of wall-clock time.
-        """
+    def await_others(self) -> None:
+        """Wait until the server has begun, which releases all workers at once."""
         assert self.point is not None
         self.point.session.run(self.point.release)
-        return super().train(command)
 
 
 class ReplayServerPart(ServerPart):

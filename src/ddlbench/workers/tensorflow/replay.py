@@ -17,7 +17,7 @@ from ddlbench.workers.common.service import work
 from ddlbench.workers.tensorflow.gpu import versions
 from ddlbench.workers.tensorflow.group import use
 from ddlbench.workers.tensorflow.replayed_graph import RingModel, keep_a_thread_free
-from ddlbench.workers.tensorflow.ring_allreduce import join
+from ddlbench.workers.tensorflow.ring_allreduce import barrier, join
 
 
 class Worker(ReplayWorker[RingModel]):
@@ -47,6 +47,10 @@ class Worker(ReplayWorker[RingModel]):
             self.models[key] = RingModel(self.assignment, add_up, *key, self.strategy)
             self.models[key].warm_up()
         return Connected()
+
+    def await_others(self) -> None:
+        """Wait until all workers are here: who was ready sooner would wait in its first step."""
+        barrier(self.strategy)
 
 
 def add_up(gradients: list[tf.Tensor]) -> list[tf.Tensor]:

@@ -134,8 +134,12 @@ class Worker(RingWorker):
             self.widen(largest)
         # All workers must refuse a point, or none: TensorFlow numbers collectives when a step is traced, so a worker
         # that has traced a step would wait for ever for those that have not.
-        self.used_bytes = int(self.mean_over_workers(tf.constant([float(self.used_bytes)]))[0])
+        self.used_bytes = int(mean_over_workers(self.strategy, tf.constant([float(self.used_bytes)]))[0])
         return Connected()
+
+    def await_others(self) -> None:
+        """Wait until all workers are here."""
+        barrier(self.strategy)
 
     @tf.function
     def widen(self, largest: int) -> None:
@@ -150,23 +154,34 @@ class Worker(RingWorker):
 
         self.strategy.run(send)
 
-    @tf.function
-    def mean_over_workers(self, value: tf.Tensor) -> tf.Tensor:
-        """Average a number over all workers.
 
-        Args:
-            value: This worker's number: (1,), float32.
+@tf.function
+def mean_over_workers(strategy: tf.distribute.Strategy, value: tf.Tensor) -> tf.Tensor:
+    """Average a number over all workers.
 
-        Returns:
-            The mean: (1,), float32, equal on all workers.
-        """
+    Args:
+        strategy: Of this worker.
+        value: Its number: (1,), float32.
 
-        def reduce() -> tf.Tensor:
-            return tf.distribute.get_replica_context().all_reduce(
-                tf.distribute.ReduceOp.MEAN, value + tf.zeros(1)
-            )
+    Returns:
+        The mean: (1,), float32, equal on all workers.
+    """
 
-        return self.strategy.run(reduce)
+    def reduce() -> tf.Tensor:
+        return tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.MEAN, value + tf.zeros(1)
+        )
+
+    return strategy.run(reduce)
+
+
+def barrier(strategy: tf.distribute.Strategy) -> None:
+    """Wait until all workers are here: they average one number.
+
+    Args:
+        strategy: Of this worker.
+    """
+    mean_over_workers(strategy, tf.zeros(1)).numpy()
 
 
 def join(assignment: Assignment) -> tf.distribute.Strategy:

@@ -1,6 +1,7 @@
 """What TensorFlow's ring workers share, however gradients are summed: the trained model, timed steps, reports."""
 
 import time
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -141,20 +142,18 @@ class Point:
         images, labels = map(tf.convert_to_tensor, next(self.batches))
         return self.model.make_step(images, labels, self.batch_size, together=together)
 
-    def train(self, command: Train) -> Trained:
+    def train(self, steps: int) -> Trained:
         """Time steps, each from its start to its end on this worker.
 
         Args:
-            command: How many steps, and whether to begin with fresh parameters.
+            steps: How many.
 
         Returns:
             This worker's step times in milliseconds of wall clock, and the loss of its last step (nats per image).
         """
-        if command.from_fresh:
-            self.start_again()
         step_times_ms: list[float] = []
         loss = tf.constant(float("nan"))
-        for _ in counted(command.steps):
+        for _ in counted(steps):
             started = time.perf_counter()
             loss = self.step(together=True)
             if self.on_gpu:
@@ -184,7 +183,7 @@ class Point:
         return Concluded(fingerprint(parameters), tested)
 
 
-class RingWorker:
+class RingWorker(ABC):
     """One worker of a group in which each has all parameters; subclasses define how gradients are summed."""
 
     strategy: tf.distribute.Strategy | None = None  # None where TensorFlow does not sum gradients
@@ -195,6 +194,10 @@ class RingWorker:
         self.point: Point | None = None
         use(assignment)
         self.used_bytes = used_bytes()
+
+    @abstractmethod
+    def await_others(self) -> None:
+        """Wait until all workers are here."""
 
     def prepare(self, command: Prepare) -> Prepared:
         """Take a point, and try a step of it without communication: it warms caches and shows whether memory suffices.
@@ -230,7 +233,10 @@ class RingWorker:
             This worker's step times (milliseconds) and last loss (see `Point.train`).
         """
         assert self.point is not None
-        return self.point.train(command)
+        if command.from_fresh:
+            self.point.start_again()
+            self.await_others()  # else a worker that was ready sooner would wait in its first step
+        return self.point.train(command.steps)
 
     def conclude(self, command: Conclude) -> Concluded:
         """Hash the parameters; the first worker also tests and saves them if the command asks for it.

@@ -139,18 +139,10 @@ class Worker(ReplayWorker[Model]):
             rpc.rpc_sync(SERVER, echo, args=(torch.zeros(largest),))
         return Connected()
 
-    def train(self, command: Train) -> Trained:
-        """Replay some steps, once the server has its command to train.
-
-        Args:
-            command: how many, and whether each worker begins with gradients of its own.
-
-        Returns:
-            Step times in ms of wall-clock time, and the mean time of the calls.
-        """
+    def await_others(self) -> None:
+        """Wait until the server has its command to train, and, if it is synchronous, all workers are here."""
         self.trainings += 1
         rpc.rpc_sync(SERVER, await_training, args=(self.trainings,))
-        return super().train(command)
 
 
 class ReplayServer(Server):

@@ -132,6 +132,10 @@ class Worker(ReplayWorker[Model]):
             self.models[key] = Model(self.assignment, group, self.hierarchy, *key)
         return Connected()
 
+    def await_others(self) -> None:
+        """Wait until all ranks are here: who was ready sooner would wait in its first step."""
+        dist.barrier(group=self.group)
+
 
 def _seldom_idle_wakes(assignment: Assignment) -> AbstractContextManager[None]:
     """Let Gloo's threads, which are started meanwhile, look around less often the more workers there are.

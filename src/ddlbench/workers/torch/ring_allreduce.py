@@ -232,6 +232,10 @@ class Worker(RingWorker):
             dist.all_reduce(torch.zeros(4 * largest, device=self.device), group=self.group)
         finish(self.device)
 
+    def await_others(self) -> None:
+        """Wait until all ranks are here."""
+        dist.barrier(group=self.group, device_ids=indices(self.device))
+
     def take_point(self, command: Prepare) -> nn.Module:
         """Take a point and try a step of it without communication.
 

@@ -40,6 +40,7 @@ class Server:
         self.timeout_s = assignment.timeout_s
         self.updating = threading.Lock()
         self.trainings = 0
+        self.ready = 0  # workers, in all trainings together
         self.begun = threading.Condition()
 
     def connect(self, command: Connect) -> Connected:
@@ -107,6 +108,8 @@ class Server:
     def await_training(self, number: int) -> None:
         """Wait until the supervisor's command to train has reached the server as well as the worker that calls.
 
+        A synchronous server waits for all workers too: who is ready sooner would wait for them in its first step.
+
         Args:
             number: how many such commands the worker has received.
 
@@ -114,9 +117,13 @@ class Server:
             TimeoutError: it has not come within the framework's time-out.
         """
         with self.begun:
-            if not self.begun.wait_for(lambda: self.trainings >= number, self.timeout_s):
+            self.ready += 1
+            self.begun.notify_all()
+            if not self.begun.wait_for(
+                lambda: self.trainings >= number and self.ready >= number * self.awaited, self.timeout_s
+            ):
                 raise TimeoutError(
-                    f"the server received no command from the supervisor within {self.timeout_s:g} s"
+                    f"not all workers and the server have begun to train within {self.timeout_s:g} s"
                 )
 
     @torch.no_grad()

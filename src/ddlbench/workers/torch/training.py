@@ -141,6 +141,10 @@ class RingWorker(ABC):
             MemoryError: the step cannot fit into memory.
         """
 
+    @abstractmethod
+    def await_others(self) -> None:
+        """Wait until all ranks are here."""
+
     def prepare(self, command: Prepare) -> Prepared:
         """Take a point; a step of it, on this rank alone, warms caches and shows whether it fits into memory.
 
@@ -165,6 +169,7 @@ class RingWorker(ABC):
         assert self.point is not None
         if command.from_fresh:
             self.point.start_again()
+            self.await_others()  # else a rank that was ready sooner would wait in its first step
         return self.point.train(command.steps)
 
     def conclude(self, command: Conclude) -> Concluded:

@@ -57,6 +57,12 @@ class ReplayWorker(Generic[SomeModel]):
         self.models: dict[tuple[str, Shape], SomeModel] = {}
         self.point: SomeModel | None = None
 
+    def await_others(self) -> None:
+        """Wait for what must be ready before any worker's first step: all workers, where steps wait for all of them.
+
+        Here for nothing: a framework's own class knows what that is.
+        """
+
     def prepare(self, command: Prepare) -> Prepared:
         """Take a point: the step that is replayed. Nothing has to be tried.
 
@@ -83,6 +89,7 @@ class ReplayWorker(Generic[SomeModel]):
         if command.from_fresh:
             self.point.start_again()
             self.point.compute.start_again()
+        self.await_others()
         await_turn(self.assignment.index, command)
         step_times_ms: list[float] = []
         sums_ms: dict[str, float] = {}
