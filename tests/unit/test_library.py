@@ -6,6 +6,8 @@ import sqlite3
 import pytest
 
 from ddlbench.errors import DdlbenchError
+from ddlbench.prediction.cell import Cell, Measured
+from ddlbench.prediction.foreign.imported import write_imported
 from ddlbench.recommender import library as library_module
 from ddlbench.recommender.learner import Learned, learn_from
 from ddlbench.recommender.library import Library, Unreadable
@@ -74,6 +76,21 @@ def test_a_row_that_has_no_number_is_a_problem_of_its_table_and_a_mended_table_i
         await settled(library)
         assert library.problem("here") is None
         assert library.stored["here"].count == 2
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("learning")
+def test_a_question_without_a_table_is_answered_by_what_was_measured_here_whenever_that_came(serving):
+    async def story():
+        library = Library(serving)
+        write_imported(serving.imported / "anwar.csv", [Measured(Cell(64.0, 1), 10.0)], "step")
+        await settled(library)
+        assert await library.named(None) == "anwar"
+        write_table(serving, "128,1,40")
+        await settled(library)
+        assert await library.named(None) == "here"
+        assert list(library.stored) == ["here", "anwar"]
 
     asyncio.run(story())
 

@@ -16,7 +16,7 @@ from ddlbench.files import sha256_json
 from ddlbench.prediction.cell import Cell, Measured
 from ddlbench.prediction.foreign.imported import CELL
 from ddlbench.prediction.measured import Knowledge, from_files
-from ddlbench.recommender.sources import Source
+from ddlbench.recommender.sources import HERE, Source
 
 BUSY_S = 30  # another process writes no longer than this
 FILTERS = ("table_name", "model", "framework", "strategy", "workers")
@@ -25,7 +25,7 @@ _MEASURED = tuple(field.name for field in fields(Measured) if field.name != "cel
 _COLUMNS = (*CELL, *_MEASURED)
 _SCHEMA = (
     "create table if not exists source"
-    "(name text primary key, position integer, signature text, version text, per text, problem text);"
+    "(name text primary key, signature text, version text, per text, problem text);"
     f"create table if not exists measurement (table_name text, {', '.join(_COLUMNS)});"
     "create index if not exists by_table on measurement (table_name)"
 )
@@ -114,7 +114,7 @@ class Database:
             sources: all that there are now.
 
         Returns:
-            What is stored of each, in their order.
+            What is stored of each, in order.
         """
         self._make()
         before = self._signatures()
@@ -124,24 +124,24 @@ class Database:
         with self._writing() as connection:
             for name in before.keys() - sources.keys():
                 _remove(connection, name)
-            for position, (name, source) in enumerate(sources.items()):
-                if name in changed:
-                    _remove(connection, name)
-                    _insert(connection, source, changed[name], position)
+            for name, found in changed.items():
+                _remove(connection, name)
+                _insert(connection, sources[name], found)
         return self.stored()
 
     def stored(self) -> list[Stored]:
         """List the sources.
 
         Returns:
-            What is stored of each, in order.
+            What is stored of each: this checkout's first, then the others by name.
         """
         with closing(self._connect()) as connection:
             return [
                 Stored(*row)
                 for row in connection.execute(
                     "select name, version, per, problem, (select count(*) from measurement"
-                    " where table_name = name and time_ms is not null) from source order by position, name"
+                    " where table_name = name and time_ms is not null) from source order by name != ?, name",
+                    [HERE],
                 )
             ]
 
@@ -241,18 +241,15 @@ def _remove(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("delete from source where name = ?", [name])
 
 
-def _insert(
-    connection: sqlite3.Connection, source: Source, found: Knowledge | DdlbenchError, position: int
-) -> None:
+def _insert(connection: sqlite3.Connection, source: Source, found: Knowledge | DdlbenchError) -> None:
     problem = str(found) if isinstance(found, DdlbenchError) else None
     known = found if isinstance(found, Knowledge) else Knowledge([], [], "step")
     rows = [_row(each) for each in known.measured]
     rows += [[*asdict(cell).values(), *[None] * len(_MEASURED)] for cell in known.unfit]
     connection.execute(
-        "insert into source values (?, ?, ?, ?, ?, ?)",
+        "insert into source values (?, ?, ?, ?, ?)",
         [
             source.name,
-            position,
             source.signature,
             sha256_json([known.per, rows, problem]),
             known.per,

@@ -191,7 +191,7 @@ class Library:
             )
         if name is None:
             if HERE in self.stored or len(self.stored) == 1:
-                return next(iter(self.stored))
+                return next(iter(self.stored))  # this checkout's is the first
             raise Unanswerable("table", f"which table? There are: {', '.join(self.stored)}")
         if name not in self.stored:
             raise Unanswerable(
