@@ -183,6 +183,16 @@ def test_a_link_to_an_answer_waits_for_the_token_and_asks_for_all_that_it_says(o
         assert "latency_ms=20" in page.url
 
 
+def test_a_link_that_says_what_cannot_be_chosen_here_asks_nothing_until_somebody_has_seen_that(opened):
+    page = opened("?batch_size=64000&latency_ms=20&machine=abacus&table=theirs")
+    expect(page.locator("#wrong-machine")).to_contain_text("“abacus”, which cannot be chosen here")
+    expect(page.get_by_text("“theirs”, which cannot be chosen here")).to_be_visible()
+    headline(page).to_have_count(0)
+    assert page.locator("#table").input_value() == "anwar"
+    page.get_by_role("button", name="Recommend").click()
+    headline(page).to_have_text("Take 3 workers")
+
+
 def test_a_picture_of_the_page_is_taken_again_once_it_is_changed(browser, tmp_path):
     checkout = copy_of_the_repository(tmp_path / "ddlbench")
     assert snakemake(checkout, "--cores", "1", "anwar2021_fig16").returncode == 0

@@ -10,6 +10,7 @@ const NAMES = ["model", "framework", "strategy", "devices", "runtime"];
 const OPTIONAL = ["framework", "strategy"]; // without one, all are compared
 let tables = [];
 let last = null;
+const untaken = []; // problems: what the address says, and no element takes
 
 /** An element with text or children; text is never markup. */
 function element(tag, content = [], attributes = {}) {
@@ -182,8 +183,12 @@ async function upload() {
     const found = await sendTable(document.getElementById("file").files[0], name, document.getElementById("leave_out").checked);
     place.replaceChildren(element("p", `${found.rows} rows are in the table ${name}, ${found.left_out.length} left out.`), element("p", columnsOf(found)), rowsOf(found.left_out));
     await loadChoices();
-    form.elements.table.value = name;
-    showNames();
+    if (tables.some((each) => each.name === name)) {
+      form.elements.table.value = name;
+      showNames();
+    } else { // another process of the server answered, which has not looked yet
+      place.append(element("p", "It can be chosen in a moment: load this page again then."));
+    }
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     place.replaceChildren(element("p", "Nothing was imported:"), rowsOf(error.problems));
@@ -204,17 +209,24 @@ function fillFromAddress(kind) {
   const said = [...new URLSearchParams(location.search)].sort(([one], [other]) => (other === "table") - (one === "table"));
   for (const [name, value] of said) {
     const input = form.elements[name];
-    if (input?.tagName !== kind) continue;
+    if (input?.tagName !== kind || value === "") continue;
+    const before = input.value;
     input.value = value;
+    if (input.value !== value) {
+      input.value = before;
+      untaken.push({ field: name, message: `the address says “${value}”, which cannot be chosen here` });
+    }
     if (name === "table") showNames();
     for (let fold = input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   }
 }
 
-/** Selections of the address wait for their choices, which may need a token. */
+/** Selections of the address wait for their choices, which may need a token. Without tables the server says what to do. */
 async function loadFirstChoices() {
   await loadChoices();
   fillFromAddress("SELECT");
+  const problems = untaken.splice(0);
+  if (tables.length && problems.length) throw new Refused(0, problems);
 }
 
 /** Begin with what the address says, so that an answer can be sent as a link. */
