@@ -10,7 +10,7 @@ from prediction_samples import cell, grid, measure, true_ms
 from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.measured import from_files, from_tables
-from ddlbench.prediction.nearness import apart, around
+from ddlbench.prediction.nearness import apart, around, nearness
 from ddlbench.prediction.predictor import learn
 from ddlbench.prediction.terms import sent_bytes, terms, trips
 from ddlbench.prediction.workload import UNKNOWN, workload
@@ -42,6 +42,19 @@ def test_tenfold_jumps_in_a_table_do_not_move_the_other_cells():
         replace(each, time_ms=10 * each.time_ms) if i in (3, 17) else each for i, each in enumerate(measured)
     ]
     assert np.median(errors(learn(spoilt), rest)) < 0.06
+
+
+def test_repetitions_of_cells_do_not_narrow_the_interval_of_another_cell():
+    odd = measure(grid()[::2], noise=0.2)  # each cell has its own factor, which nothing else tells
+    found = learn(odd * 2)
+    predicted = found.predict(grid()[5])
+    assert math.log(predicted.high_ms / predicted.time_ms) > 0.2
+    assert found.nearness.farthest == nearness([each.cell for each in odd]).farthest
+
+
+def test_repetitions_of_one_cell_alone_tell_nothing_of_others():
+    found = learn(measure([cell()] * 3)).predict(cell(workers=3))
+    assert found.high_ms == math.inf
 
 
 def test_round_trips_count_also_where_nothing_with_latency_was_measured():

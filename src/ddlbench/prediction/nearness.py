@@ -106,11 +106,11 @@ def nearness(cells: Sequence[Cell]) -> Nearness:
         cells: that were measured, at least two.
 
     Returns:
-        Their nearness; the farthest is the distance that 95 % of the cells have from the nearest other one.
+        Their nearness; the farthest is the distance that 95 % of the cells have from the nearest different one.
     """
     found = around(cells, LEAST)
-    places = _places(found.features, cells)
-    apart = np.asarray(found.measured.query(places, k=2)[0])[:, 1]  # the nearest of all is the cell itself
+    places = np.unique(_places(found.features, cells), axis=0)  # a repetition is no other cell
+    apart = np.asarray(KDTree(places).query(places, k=2)[0])[:, 1]  # the nearest of all is the cell itself
     counts = (places[:, COORDINATES:] > 0).sum(axis=0)
     is_only = (places[:, COORDINATES:][:, counts == 1] > 0).any(axis=1)  # of a name that no other cell has
     if not is_only.all():
@@ -118,6 +118,20 @@ def nearness(cells: Sequence[Cell]) -> Nearness:
             found.features, found.measured, max(LEAST, float(np.quantile(apart[~is_only], QUANTILE)))
         )
     return found
+
+
+def numbered(cells: Sequence[Cell]) -> list[int]:
+    """Tell different cells from repetitions of one, which nothing that decides a time tells apart.
+
+    Args:
+        cells: any, at least one.
+
+    Returns:
+        A number of each, from 0 in the order of their appearance; repetitions have the same one.
+    """
+    numbers: dict[tuple[float, ...], int] = {}
+    places = features_of(cells).of(cells).tolist()
+    return [numbers.setdefault(tuple(place), len(numbers)) for place in places]
 
 
 def _places(features: Features, cells: Sequence[Cell]) -> Vector:

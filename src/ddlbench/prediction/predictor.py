@@ -12,7 +12,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.prediction import physics, residual
 from ddlbench.prediction.calibration import Calibration, calibrate
 from ddlbench.prediction.cell import Cell, Measured
-from ddlbench.prediction.nearness import Nearness, around, nearness
+from ddlbench.prediction.nearness import Nearness, around, nearness, numbered
 from ddlbench.prediction.physics import Physics
 from ddlbench.prediction.residual import Residual
 
@@ -173,17 +173,20 @@ def _fitted(measured: Sequence[Measured]) -> _Model:
 def _cross_validated(
     measured: Sequence[Measured], farthest: float, seed: int
 ) -> tuple[Vector, list[dict[str, float]], Vector]:
-    """Predict from the others each measurement that is not too far from them.
+    """Predict from other cells each measurement that is not too far from them; repetitions of its cell are no others.
 
     Returns errors, what they come from, and deviations of the residual.
     """
-    order = np.random.default_rng(seed).permutation(len(measured))
+    rows = list(zip(measured, numbered([each.cell for each in measured]), strict=True))
+    order = np.random.default_rng(seed).permutation(max(number for _, number in rows) + 1)
     found: list[tuple[float, dict[str, float], float]] = []
-    for fold in np.array_split(order, min(FOLDS, len(measured))):
+    for fold in np.array_split(order, min(FOLDS, len(order))):
         left_out = set(map(int, fold))
-        others = [each for i, each in enumerate(measured) if i not in left_out]
+        others = [each for each, number in rows if number not in left_out]
+        tried = [each for each, number in rows if number in left_out]
+        if not others:  # one cell alone was measured
+            break
         near, model = around([each.cell for each in others], farthest), _fitted(others)
-        tried = [measured[i] for i in sorted(left_out)]
         distances = near.distances([each.cell for each in tried])
         predicted = zip(*model.predict([each.cell for each in tried]), strict=True)
         for each, distance, (time_ms, parts_ms, deviation) in zip(tried, distances, predicted, strict=True):
