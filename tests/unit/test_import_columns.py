@@ -4,6 +4,7 @@ import pytest
 from test_import import imported
 
 from ddlbench.cli.main import main
+from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.foreign.imported import read_imported
 from ddlbench.prediction.question import Unanswerable
 from ddlbench.recommender.uploads import Upload, checked
@@ -25,6 +26,9 @@ def _elsewhere(tmp_path, monkeypatch):
         ("step_time,step_time_min", 4, 0, "'step_time_min'"),
         ("step_time,epoch_time", 4, 0, "'epoch_time'"),
         ("Step time (min),note", 240_000, 0, "'note'"),
+        ("Step time (µs),note", 0.004, 0, "'note'"),
+        ("Step time (μs),note", 0.004, 0, "'note'"),  # noqa: RUF001: the Greek letter, which some keyboards have
+        ("step_time,Bandwidth (MBps)", 4, 0, "'Bandwidth (MBps)'"),
     ],
 )
 def test_a_name_that_may_be_of_something_else_is_not_used_and_that_is_said(
@@ -65,6 +69,21 @@ def test_a_column_whose_unit_is_unclear_or_wrong_is_refused(tmp_path, capsys, na
 def test_a_rate_is_found_however_its_unit_is_written(tmp_path, name):
     (found,) = imported(f"workers,batch,step_time,{name}\n2,8,5,400\n", tmp_path).measured
     assert found.cell.bandwidth_mbit == 400
+
+
+@pytest.mark.parametrize("name", ["rate (MBps)", "rate_GB/s"])
+def test_a_rate_that_may_be_in_bytes_is_refused_where_it_is_said_to_be_the_bandwidth(tmp_path, name):
+    with pytest.raises(DdlbenchError, match="may be in bytes a second"):
+        imported(f"workers,batch,step_time,{name}\n2,8,5,400\n", tmp_path, given={"bandwidth": name})
+
+
+def test_a_number_with_a_unit_of_bytes_is_a_mistake_of_its_row_and_micro_is_read_however_it_is_written(
+    tmp_path,
+):
+    text = "workers,batch,step_time,rate_mbit\n2,8,5 μs,100 Mbps\n2,8,5 µs,100 MBps\n"
+    found = imported(text, tmp_path)
+    assert [(each.time_ms, each.cell.bandwidth_mbit) for each in found.measured] == [(0.005, 100)]
+    assert [line for line, _ in found.mistakes] == [3]
 
 
 def test_columns_are_mapped_by_options_and_a_header_can_be_given(tmp_path, capsys):

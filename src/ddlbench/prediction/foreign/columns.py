@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddlbench.errors import DdlbenchError, nearest
-from ddlbench.prediction.foreign.quantities import UNITS, unit_of
+from ddlbench.prediction.foreign.quantities import MICRO, UNITS, unit_of
 from ddlbench.prediction.question import Unanswerable
 
 # Column -> other names of it, without their units.
@@ -35,6 +35,7 @@ KINDS = {ours: UNITS[unit][0] if unit else "share" for ours, unit in UNIT_WITHOU
 AMBIGUOUS = ("loss", "step", "epoch")  # without a unit: of a training, or a number of one
 NEEDED = ("workers", "batch_size")
 TIMES = ("step_time", "epoch_time")
+_BYTES = re.compile(r"[kKMG]B(ps|/s)\W*$")
 
 
 class UnknownColumn(Unanswerable):
@@ -129,6 +130,11 @@ def _unit_of(ours: str, name: str, path: Path) -> str | None:
             f"{path}: {name!r} may be in minutes, or a minimum in another unit.\n"
             f"  Rename it in the table, as  {ours}_minutes  or  {ours}_ms"
         )
+    if kind == "rate" and _BYTES.search(name):
+        raise DdlbenchError(
+            f"{path}: {name!r} may be in bytes a second.\n"
+            f"  Make them bits, and rename it in the table, as  {ours}_mbit"
+        )
     if kind and unit and UNITS[unit][0] != kind:
         raise DdlbenchError(f"{path}: {name!r} is in {unit}, which is no unit of {ours}")
     return unit if kind else None
@@ -146,11 +152,11 @@ def _meaning(name: str) -> tuple[str, str | None]:
 
 def _without_unit(name: str) -> tuple[str, str | None]:
     """A name as words, without the unit at its end, and that: `Latency (ms)`, `step_time_s`, `bandwidth_mbit_s`."""
-    plain = name.strip().lower()
+    plain = name.strip().lower().translate(MICRO)
     is_in_brackets = plain.endswith((")", "]"))
-    words = re.sub(r"[^a-z0-9%µ/]+", "_", plain).strip("_")
+    words = re.sub(r"[^a-z0-9%/]+", "_", plain).strip("_")
     words = re.sub(r"(?<=bit)_(per_)?s$", "/s", words)
     stem, _, last = words.rpartition("_")
-    if stem and (unit := unit_of(last)) and (last != "min" or is_in_brackets):  # else it may be a minimum
-        return stem, unit
-    return words, None
+    is_clear = (last != "min" or is_in_brackets) and not _BYTES.search(name)  # else a minimum, or bytes
+    unit = unit_of(last) if stem and is_clear else None
+    return (stem, unit) if unit else (words, None)

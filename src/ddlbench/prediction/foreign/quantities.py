@@ -24,7 +24,8 @@ UNITS = {
 }
 _PLAIN = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?"
 _GROUPED = r"[-+]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?"
-_QUANTITY = re.compile(rf"(?P<number>{_GROUPED}|{_PLAIN})\s*(?P<unit>%|[A-Za-zµ]+(?:/s)?)?")
+_QUANTITY = re.compile(rf"(?P<number>{_GROUPED}|{_PLAIN})\s*(?P<unit>%|[A-Za-zµμ]+(?:/s)?)?")
+MICRO = str.maketrans("µμ", "uu")  # noqa: RUF001: the sign and the Greek letter, which look the same
 MOST_CHARACTERS = 60
 
 
@@ -35,9 +36,11 @@ def unit_of(text: str) -> str | None:
         text: as `ms`, `Sec`, `Mbit/s`, `%`.
 
     Returns:
-        A key of UNITS; None: there is no such unit.
+        A key of UNITS; None: there is no such unit. `MBps` is none: it may be bytes.
     """
-    name = text.strip().lower().replace("µ", "u").removesuffix("/s")
+    if text.endswith("Bps"):
+        return None
+    name = text.strip().lower().translate(MICRO).removesuffix("/s")
     return name if name in UNITS else None
 
 
