@@ -1,6 +1,7 @@
 """What the server knows, while files and the machine are not as they should be."""
 
 import asyncio
+import os
 import sqlite3
 
 import pytest
@@ -9,7 +10,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.cell import Cell, Measured
 from ddlbench.prediction.foreign.imported import write_imported
 from ddlbench.recommender import library as library_module
-from ddlbench.recommender.learner import Learned, learn_from
+from ddlbench.recommender.learner import Interrupted, Learned, learn_from
 from ddlbench.recommender.library import Library, Unreadable
 from ddlbench.recommender.serving import Serving
 from ddlbench.recommender.sources import find_sources
@@ -157,6 +158,45 @@ def test_learning_that_could_not_be_started_is_tried_again_and_says_why_meanwhil
         assert library.problem("here") is None
 
     asyncio.run(story())
+
+
+def test_a_table_that_is_made_anew_while_it_is_read_stays_as_it_was_stored(serving):
+    write_table(serving, "128,1,40")
+    database = library_module.Database(serving.folder / "measurements.sqlite")
+    (before,) = database.refresh(find_sources(serving.tables, serving.imported))
+    write_table(serving, "128,1,40", "128,2,25.5")
+    sources = find_sources(serving.tables, serving.imported)
+    (serving.tables / "fig.csv").unlink()  # as Snakemake does before a rule makes it again
+    assert database.refresh(sources) == [before]
+    write_table(serving, "128,1,40", "128,2,25.5")
+    sources = find_sources(serving.tables, serving.imported)
+    assert not database.has(sources)
+    assert [each.count for each in database.refresh(sources)] == [2]
+
+
+def test_learning_that_was_killed_is_tried_again_and_answers_are_given_from_what_was_known(serving, learning):
+    async def story():
+        library = Library(serving)
+        write_table(serving, "128,1,40")
+        await settled(library)
+        write_table(serving, "128,1,40", "128,2,25.5")
+        learning[1].append(Interrupted("learning was killed by signal 9"))
+        await settled(library)
+        assert len((await library.learned(None)).knowledge.measured) == 1
+        assert "signal 9" in library.problem("here")
+        while library.problem("here"):
+            await settled(library)
+        assert len((await library.learned(None)).knowledge.measured) == 2
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 600.0])
+def test_a_learner_that_takes_too_long_or_is_killed_was_interrupted(serving, limit_s, monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(Interrupted, match="signal 9" if limit_s else "took longer than 0 s"):
+        asyncio.run(learn_from(tmp_path / "none.sqlite", "here", limit_s))
 
 
 def test_what_learning_stumbles_over_is_in_the_log_and_nothing_of_it_is_shown(tmp_path, caplog):

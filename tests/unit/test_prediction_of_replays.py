@@ -11,7 +11,7 @@ from ddlbench.prediction.predictor import learn
 from ddlbench.prediction.replayed import replayed
 from ddlbench.prediction.terms import terms
 from ddlbench.recommender.database import Database
-from ddlbench.recommender.sources import Source
+from ddlbench.recommender.sources import find_sources
 
 K80 = {"devices": "K80, fp32", "model": "resnet50", "image_shape": "224x224x3"}
 
@@ -88,7 +88,7 @@ def test_a_database_of_earlier_columns_is_filled_anew(tmp_path):
         "point_id,status,framework,strategy,runtime,devices,model,image_shape,batch_size,workers,step_time_ms\n"
         "a,measured,torch,ring_allreduce,bare,cpu,conv1,28x28x1,64,2,25\n"
     )
-    sources = {"here": Source("here", (table,), "signature")}
+    sources = find_sources(tmp_path, tmp_path / "imported")
     for _ in range(2):  # the second finds the columns of today
         (stored,) = Database(path).refresh(sources)
         assert (stored.name, stored.count, stored.problem) == ("here", 1, None)

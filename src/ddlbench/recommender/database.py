@@ -108,7 +108,7 @@ class Database:
             return False
 
     def refresh(self, sources: Mapping[str, Source]) -> list[Stored]:
-        """Read anew what has changed, in one transaction.
+        """Read anew what has changed, in one transaction. What is being written meanwhile stays as it is stored.
 
         Args:
             sources: all that there are now.
@@ -119,7 +119,9 @@ class Database:
         self._make()
         before = self._signatures()
         changed = {
-            name: _read(source) for name, source in sources.items() if before.get(name) != source.signature
+            name: found
+            for name, source in sources.items()
+            if before.get(name) != source.signature and (found := _read(source)) and source.is_as_it_was()
         }
         with self._writing() as connection:
             for name in before.keys() - sources.keys():

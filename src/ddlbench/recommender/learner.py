@@ -20,6 +20,10 @@ SAID = 3  # exit status: what is wrong with the measurements is on standard outp
 log = logging.getLogger("ddlbench.serve")
 
 
+class Interrupted(DdlbenchError):
+    """Learning had no end, which says nothing of the measurements: the machine is busy, or short of memory."""
+
+
 @dataclass(frozen=True)
 class Learned:
     """What answers are made from.
@@ -47,7 +51,8 @@ async def learn_from(database: Path, source: str, timeout_s: float) -> Learned:
         What was learned, and from what.
 
     Raises:
-        DdlbenchError: there is too little to learn from, it takes too long, or it failed, which the log explains.
+        Interrupted: it takes too long, or was killed.
+        DdlbenchError: there is too little to learn from, or it failed, which the log explains.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -59,7 +64,7 @@ async def learn_from(database: Path, source: str, timeout_s: float) -> Learned:
     try:
         output, problem = await asyncio.wait_for(process.communicate(), timeout_s)
     except TimeoutError:
-        raise DdlbenchError(
+        raise Interrupted(
             f"learning from the measurements of {source!r} took longer than {timeout_s:g} s.\n"
             "  Give it longer (ddlbench serve --learning-time), or import fewer rows"
         ) from None
@@ -67,6 +72,8 @@ async def learn_from(database: Path, source: str, timeout_s: float) -> Learned:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if process.returncode and process.returncode < 0:
+        raise Interrupted(f"learning was killed by signal {-process.returncode}, perhaps for want of memory")
     if process.returncode == SAID:
         raise DdlbenchError(output.decode())
     if process.returncode:  # whoever asks for /health is not shown what runs here

@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import logging
+import math
 import sqlite3
+import time
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -12,11 +14,12 @@ from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.prediction.prices import Price, read_prices
 from ddlbench.prediction.question import Unanswerable
 from ddlbench.recommender.database import Database, Stored
-from ddlbench.recommender.learner import Learned, learn_from
+from ddlbench.recommender.learner import Interrupted, Learned, learn_from
 from ddlbench.recommender.serving import Serving
 from ddlbench.recommender.sources import HERE, Source, find_sources
 
 REFRESH_S = 1.0
+RESTS = 9  # learning that has no end is tried again after so many times as long: it takes a tenth of a core at most
 log = logging.getLogger("ddlbench.serve")
 
 
@@ -53,7 +56,8 @@ class Library:
         self._prices_changed_ns: int | None = None
         self._learning: dict[str, asyncio.Task[None]] = {}
         self._learned: dict[str, Learned] = {}
-        self._problems: dict[str, tuple[str, str]] = {}  # source -> version, and what is wrong with it
+        # Source -> version, what is wrong with it, and when that is tried again.
+        self._problems: dict[str, tuple[str, str, float]] = {}
         self._lock = asyncio.Lock()
         self._one_at_a_time = asyncio.Lock()
 
@@ -104,25 +108,29 @@ class Library:
         learned = self._learned.get(name)
         if (learned and learned.version == stored.version) or name in self._learning:
             return
-        if self._problems.get(name, ("", ""))[0] != stored.version:
+        version, _, again_s = self._problems.get(name, ("", "", 0.0))
+        if version != stored.version or time.monotonic() >= again_s:
             self._learning[name] = asyncio.create_task(self._learn(stored))
 
     async def _learn(self, stored: Stored) -> None:
         name = stored.name
         try:
             async with self._one_at_a_time:
+                began_s = time.monotonic()
                 if stored.problem:
                     raise DdlbenchError(stored.problem)
                 self._learned[name] = await learn_from(self.database.path, name, self.serving.learning_s)
                 self._problems.pop(name, None)
             log.info("learned", extra={"table": name, "measurements": stored.count})
+        except (OSError, Interrupted) as error:  # of this machine, not of the measurements: it is tried again
+            now_s = time.monotonic()
+            problem = f"learning did not come to its end, and is tried again: {error}"
+            self._problems[name] = (stored.version, problem, now_s + RESTS * (now_s - began_s))
+            log.warning("cannot learn now", extra={"table": name, "problem": str(error)})
         except DdlbenchError as error:
             self._learned.pop(name, None)
-            self._problems[name] = (stored.version, str(error))
+            self._problems[name] = (stored.version, str(error), math.inf)
             log.warning("cannot learn", extra={"table": name, "problem": str(error)})
-        except OSError as error:  # of this machine, not of the measurements: the next refresh tries again
-            self._problems[name] = ("", f"learning could not be started, and is tried again: {error}")
-            log.warning("cannot learn now", extra={"table": name, "problem": str(error)})
         finally:
             self.epoch += 1
             self._learning.pop(name, None)

@@ -1,6 +1,7 @@
 """Where measurements come from: this checkout's tables together, and each imported table by itself."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,14 @@ class Source:
     files: tuple[Path, ...]
     signature: str
 
+    def is_as_it_was(self) -> bool:
+        """Tell whether nothing has been written since it was looked at.
+
+        Returns:
+            Whether the files still have the signature.
+        """
+        return _signature(self.files) == self.signature
+
 
 def find_sources(tables: Path, imported: Path) -> dict[str, Source]:
     """Look which tables there are now. Nothing is read, so this takes microseconds.
@@ -37,7 +46,11 @@ def find_sources(tables: Path, imported: Path) -> dict[str, Source]:
     return found | {path.stem: _source(path.stem, [path]) for path in others if path.stem != HERE}
 
 
-def _source(name: str, files: list[Path]) -> Source:
+def _source(name: str, files: Sequence[Path]) -> Source:
+    return Source(name, tuple(files), _signature(files))
+
+
+def _signature(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
         try:
@@ -46,4 +59,4 @@ def _source(name: str, files: list[Path]) -> Source:
         except OSError:  # it has just gone
             state = "gone"
         digest.update(f"{path}\0{state}\0".encode())
-    return Source(name, tuple(files), digest.hexdigest())
+    return digest.hexdigest()
