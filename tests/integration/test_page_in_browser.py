@@ -193,6 +193,49 @@ def test_a_link_that_says_what_cannot_be_chosen_here_asks_nothing_until_somebody
     headline(page).to_have_text("Take 3 workers")
 
 
+def test_a_number_that_the_browser_cannot_read_is_said_to_be_none_and_nothing_is_asked(opened):
+    page = opened("?batch_size=64000&latency_ms=5,5")
+    expect(page.locator("#wrong-latency_ms")).to_contain_text("“5,5”, which is no number")
+    page.get_by_label("Latency").press_sequentially("2e")
+    page.get_by_role("button", name="Recommend").click()
+    expect(page.locator("#wrong-latency_ms")).to_have_text("this is no number")
+    headline(page).to_have_count(0)
+
+
+def test_the_answer_to_an_earlier_question_does_not_replace_that_to_a_later_one(opened):
+    page, held = opened(), []
+
+    def hold_the_first(route):
+        held.append(route)
+        if len(held) > 1:
+            route.continue_()
+
+    page.route("**/recommend", hold_the_first)
+    page.get_by_label("Batch size").fill("64000")
+    with page.expect_request("**/recommend"):
+        page.get_by_role("button", name="Recommend").click()
+    page.get_by_label("Latency").fill("20")
+    page.get_by_role("button", name="Recommend").click()
+    headline(page).to_have_text("Take 3 workers")
+    with page.expect_response("**/recommend"):
+        held[0].continue_()
+    page.evaluate("new Promise(requestAnimationFrame)")
+    headline(page).to_have_text("Take 3 workers")
+    assert "latency_ms=20" in page.url
+
+
+def test_other_colours_do_not_bring_back_the_answer_before_a_refused_question(opened):
+    page = opened(ASKED, color_scheme="light")
+    headline(page).to_have_text("Take 3 workers")
+    page.get_by_label("Batch size").fill("-1")
+    page.get_by_role("button", name="Recommend").click()
+    expect(page.locator("#wrong-batch_size")).to_be_visible()
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("matchMedia('(prefers-color-scheme: dark)').matches")
+    page.evaluate("new Promise(requestAnimationFrame)")
+    headline(page).to_have_count(0)
+
+
 def test_a_picture_of_the_page_is_taken_again_once_it_is_changed(browser, tmp_path):
     checkout = copy_of_the_repository(tmp_path / "ddlbench")
     assert snakemake(checkout, "--cores", "1", "anwar2021_fig16").returncode == 0

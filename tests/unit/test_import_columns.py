@@ -27,7 +27,7 @@ def _elsewhere(tmp_path, monkeypatch):
         ("step_time,epoch_time", 4, 0, "'epoch_time'"),
         ("Step time (min),note", 240_000, 0, "'note'"),
         ("Step time (µs),note", 0.004, 0, "'note'"),
-        ("Step time (μs),note", 0.004, 0, "'note'"),  # noqa: RUF001: the Greek letter, which some keyboards have
+        ("Step time (μs),note", 0.004, 0, "'note'"),
         ("step_time,Bandwidth (MBps)", 4, 0, "'Bandwidth (MBps)'"),
     ],
 )

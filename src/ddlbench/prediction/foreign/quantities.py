@@ -25,7 +25,7 @@ UNITS = {
 _PLAIN = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?"
 _GROUPED = r"[-+]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?"
 _QUANTITY = re.compile(rf"(?P<number>{_GROUPED}|{_PLAIN})\s*(?P<unit>%|[A-Za-zµμ]+(?:/s)?)?")
-MICRO = str.maketrans("µμ", "uu")  # noqa: RUF001: the sign and the Greek letter, which look the same
+MICRO = str.maketrans("µμ", "uu")
 MOST_CHARACTERS = 60
 
 

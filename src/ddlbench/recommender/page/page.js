@@ -10,6 +10,7 @@ const NAMES = ["model", "framework", "strategy", "devices", "runtime"];
 const OPTIONAL = ["framework", "strategy"]; // without one, all are compared
 let tables = [];
 let last = null;
+let asking = 0; // which question was asked last: what comes for an earlier one is not shown
 const untaken = []; // problems: what the address says, and no element takes
 
 /** An element with text or children; text is never markup. */
@@ -46,7 +47,10 @@ function showNames() {
   document.getElementById("steps-label").textContent = table?.per === "epoch" ? "Epochs" : "Steps";
 }
 
+/** The question. A number that the browser cannot read has no value, and would not be asked. */
 function asked() {
+  const unread = [...form.elements].filter((each) => each.validity.badInput);
+  if (unread.length) throw new Refused(0, unread.map((each) => ({ field: each.name, message: "this is no number" })));
   const entries = [...new FormData(form)].filter(([, value]) => value !== "");
   return Object.fromEntries(entries.map(([name, value]) => {
     const isNumber = form.elements[name].type === "number";
@@ -152,6 +156,7 @@ function showTable(answer) {
 }
 
 async function submit() {
+  const mine = ++asking;
   clearProblems();
   answerPlace.setAttribute("aria-busy", "true");
   answerPlace.replaceChildren(element("p", "Looking… (after new measurements this takes a while: they are learned first)"));
@@ -161,17 +166,20 @@ async function submit() {
     if (!tables.length) await loadFirstChoices();
     const question = asked();
     const answer = await post("recommend", question);
+    if (mine !== asking) return;
     last = [answer, question];
     showAnswer(answer, question);
     history.replaceState(null, "", `?${new URLSearchParams(question)}`);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
+    if (mine !== asking) return;
+    last = null;
     answerPlace.replaceChildren();
     document.getElementById("charts").hidden = true;
     if (error.status === 401) document.getElementById("token-field").hidden = false;
     showProblems(error.problems);
   } finally {
-    answerPlace.setAttribute("aria-busy", "false");
+    if (mine === asking) answerPlace.setAttribute("aria-busy", "false");
   }
 }
 
@@ -214,7 +222,7 @@ function fillFromAddress(kind) {
     input.value = value;
     if (input.value !== value) {
       input.value = before;
-      untaken.push({ field: name, message: `the address says “${value}”, which cannot be chosen here` });
+      untaken.push({ field: name, message: `the address says “${value}”, which ${kind === "SELECT" ? "cannot be chosen here" : "is no number"}` });
     }
     if (name === "table") showNames();
     for (let fold = input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
