@@ -165,6 +165,20 @@ def test_the_page_asks_for_the_token_that_the_server_wants(opened, tmp_path):
         assert token not in page.url
 
 
+def test_a_token_that_was_typed_is_used_for_an_import_too(opened, tmp_path):
+    token = "0123456789abcdef"
+    with served(tmp_path, variables={"DDLBENCH_TOKEN": token}) as locked:
+        page = opened(address=locked.url)
+        page.get_by_label("Token").fill(token)
+        page.locator("#import summary").click()
+        file = {"name": "theirs.csv", "mimeType": "text/csv", "buffer": ANWAR.encode()}
+        page.get_by_label("File").set_input_files(file)
+        page.route("**/choices", lambda route: route.fulfill(status=503, body="{}"))
+        page.get_by_role("button", name="Import").click()
+        expect(page.locator("#imported")).to_contain_text("12 rows are in the table theirs, 0 left out")
+        expect(page.locator("#imported")).to_contain_text("It can be chosen in a moment")
+
+
 def test_a_link_to_an_answer_waits_for_the_token_and_asks_for_all_that_it_says(opened, tmp_path):
     token = "0123456789abcdef"
     rows = "\n".join(f"{row},{name}" for row in ANWAR.splitlines()[1:] for name in ("alexnet", "vgg16"))

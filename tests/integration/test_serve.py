@@ -174,6 +174,7 @@ def test_rows_with_mistakes_are_left_out_where_that_is_asked_for(server):
     answer = server.import_table("mostly", text, leave_out_bad_rows=True).json()
     assert answer["rows"] == 14
     assert [each["line"] for each in answer["left_out"]] == [16]
+    assert answer["left_out_count"] == 1
     assert server.get("measurements", params={"table": "mostly"}).json()["total"] == 14
 
 

@@ -4,8 +4,10 @@ import asyncio
 import threading
 
 import pytest
+from test_import import imported
 
 from ddlbench.recommender import app as app_module
+from ddlbench.recommender import replies
 from ddlbench.recommender.serving import Serving
 
 ROWS = b"workers,batch_size,step_time\n1,64,10\n"
@@ -57,3 +59,9 @@ def test_a_table_that_takes_too_long_is_refused_and_not_taken_over_later(serving
     whole = {"type": "http.request", "body": ROWS, "more_body": False}
     assert sent(serving, whole, answered=answered) == 503
     assert not list(serving.imported.iterdir())
+
+
+def test_all_rows_that_were_left_out_are_counted_though_not_all_are_listed(tmp_path):
+    found = imported(ROWS.decode() + "0,64,10\n" * 3, tmp_path)
+    reply = replies.Imported(**replies.imported("theirs", found, 2))
+    assert (len(reply.left_out), reply.left_out_count) == (2, 3)

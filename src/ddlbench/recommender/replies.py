@@ -186,7 +186,8 @@ class Imported(Reply):
     per: str
     columns: list[TakenColumn]
     unused: list[str] = Field(description="other columns of the table")
-    left_out: list[Problem]
+    left_out: list[Problem] = Field(description="rows with mistakes, the first 100")
+    left_out_count: int = Field(description="all of them")
 
 
 class Health(Reply):
@@ -232,6 +233,7 @@ def imported(name: str, found: table.Imported, most_problems: int) -> dict[str, 
         ],
         "unused": found.unused,
         "left_out": [problem(None, message, line) for line, message in found.mistakes[:most_problems]],
+        "left_out_count": len(found.mistakes),
     }
 
 

@@ -161,8 +161,7 @@ async function submit() {
   answerPlace.setAttribute("aria-busy", "true");
   answerPlace.replaceChildren(element("p", "Looking… (after new measurements this takes a while: they are learned first)"));
   try {
-    const token = document.getElementById("token").value;
-    if (token) keepToken(token);
+    takeToken();
     if (!tables.length) await loadFirstChoices();
     const question = asked();
     const answer = await post("recommend", question);
@@ -183,23 +182,34 @@ async function submit() {
   }
 }
 
+function takeToken() {
+  const token = document.getElementById("token").value;
+  if (token) keepToken(token);
+}
+
 async function upload() {
   const place = document.getElementById("imported");
   const name = document.getElementById("name").value;
   place.replaceChildren(element("p", "Importing…"));
+  takeToken();
   try {
     const found = await sendTable(document.getElementById("file").files[0], name, document.getElementById("leave_out").checked);
-    place.replaceChildren(element("p", `${found.rows} rows are in the table ${name}, ${found.left_out.length} left out.`), element("p", columnsOf(found)), rowsOf(found.left_out));
-    await loadChoices();
-    if (tables.some((each) => each.name === name)) {
-      form.elements.table.value = name;
-      showNames();
-    } else { // another process of the server answered, which has not looked yet
-      place.append(element("p", "It can be chosen in a moment: load this page again then."));
-    }
+    place.replaceChildren(element("p", `${found.rows} rows are in the table ${name}, ${found.left_out_count} left out.`), element("p", columnsOf(found)), rowsOf(found.left_out));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     place.replaceChildren(element("p", "Nothing was imported:"), rowsOf(error.problems));
+    return;
+  }
+  try {
+    await loadChoices();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+  }
+  if (tables.some((each) => each.name === name)) {
+    form.elements.table.value = name;
+    showNames();
+  } else { // the server is busy, or another process of it answered, which has not looked yet
+    place.append(element("p", "It can be chosen in a moment: load this page again then."));
   }
 }
 
