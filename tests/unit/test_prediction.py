@@ -230,10 +230,11 @@ def test_the_range_of_few_repetitions_is_no_interval(tmp_path, repetitions, with
 
 def test_what_computes_is_the_device_that_is_replayed(tmp_path):
     rows = [
-        f"{device},,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27,{device}" for device in ("", "K80, fp32")
+        f"{device},,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27,{device}"
+        for device in ("", "K80, fp32 (computed)", "K80, fp32 (computed, interpolated)")
     ]
     table = tmp_path / "fig.csv"
-    table.write_text("\n".join([f"{HEADER},replay", *rows]).replace("K80, fp32", '"K80, fp32"') + "\n")
+    table.write_text("\n".join([f"{HEADER},replay", *rows]).replace("K80", '"K80').replace(")", ')"') + "\n")
     assert {each.cell.devices for each in from_tables([table])} == {"cpu", "K80, fp32"}
 
 

@@ -53,6 +53,14 @@ def test_two_points_at_one_place_are_refused_and_what_differs_is_named():
         points(table, batch_figure())
 
 
+def test_a_batch_between_two_profiles_is_on_the_line_of_its_device():
+    table = made_up_table({"batch_size": [64, 128]}, workers=1, compute="replay")
+    table["replay"] = ["A card (2 GPUs), fp32 (computed)", "A card (2 GPUs), fp32 (computed, interpolated)"]
+    rows = points(table, figure("made_fig1", "batch_size", "images_per_second", "replay"))
+    assert list(rows["series"].cat.categories) == ["A card (2 GPUs), fp32"]
+    assert rows["replay"].nunique() == 2
+
+
 @pytest.mark.parametrize("devices", ["cpu", "gpu"])
 def test_devices_tell_lines_apart_and_a_point_that_was_not_replayed_is_this_machines(devices):
     table = made_up_table({"batch_size": [64, 256]}, workers=1, devices=devices)

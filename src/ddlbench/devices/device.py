@@ -1,15 +1,17 @@
 """Devices whose compute can be replayed: what a step of a model takes on them, and where that is known from."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ddlbench.devices.division import Division, Rates, divided
 from ddlbench.errors import DdlbenchError
 from ddlbench.workers.common.layers import Shape
 
 Origin = Literal["measured", "published", "computed"]
+_ORIGIN = re.compile(rf" \((?:{'|'.join(get_args(Origin))})(?:, interpolated)?\)$")
 
 
 class NoProfile(DdlbenchError):
@@ -184,6 +186,18 @@ class Device:
             backward_ms=division.backward_ms,
             optimizer_ms=division.optimizer_ms,
         )
+
+
+def without_origin(name: str) -> str:
+    """Tell which device a replay is of, whatever is known of its times: batches of one device differ in that.
+
+    Args:
+        name: of a replay.
+
+    Returns:
+        The names of the device and of its precision.
+    """
+    return _ORIGIN.sub("", name)
 
 
 def _between(one: Division, other: Division, share: float) -> Division:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_list_like, is_numeric_dtype
 
+from ddlbench.devices.device import without_origin
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.figures.captions.conditions import LINK_COLUMNS
 from ddlbench.figures.words import NAMES
@@ -199,12 +200,14 @@ def matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
 def _with_device(rows: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     """Name the device of each row, where devices tell the lines apart; what was not replayed is this machine's.
 
-    A replayed row needs no more words: that its emulation ran on processors says nothing of the device.
+    A replayed row needs no more words: that its emulation ran on processors says nothing of the device. How its times
+    are known is said in the caption.
     """
     if figure.lines != "replay":
         return rows
     replayed = rows["replay"].notna()
-    named = rows.assign(replay=rows["replay"].where(replayed, "this machine"), compute=None)
+    devices = rows["replay"].where(replayed, "this machine").map(without_origin)
+    named = rows.assign(replay=devices, compute=None)
     return named.assign(devices=rows["devices"].astype(object).where(~replayed, None))
 
 

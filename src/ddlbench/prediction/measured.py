@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddlbench.devices.device import without_origin
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.host_columns import is_short_of_memory, thread_error
 from ddlbench.prediction.cell import Cell, Measured, within_limits
@@ -149,7 +150,7 @@ def _cell(row: Mapping[str, Any]) -> Cell:
         vcpus=_number(row, "vcpus") or 1.0,
         host_count=int(_number(row, "host_count") or 0) or None,
         memory_gb=_number(row, "memory_gb"),
-        devices=str(row["devices"] if _is_empty(row.get("replay")) else row["replay"]),
+        devices=str(row["devices"]) if _is_empty(row.get("replay")) else without_origin(str(row["replay"])),
         **{name: str(row[name]) for name in NAMES},
     )
 
