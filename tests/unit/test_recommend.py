@@ -281,14 +281,14 @@ def test_a_number_of_workers_that_is_said_twice_is_one_choice():
 
 
 def test_too_many_choices_are_refused_before_they_are_made(monkeypatch):
-    many = [Measured(cell(workers=100_000, framework=f"f{number}"), 1.0) for number in range(50)]
+    many = [Measured(cell(workers=8, framework=f"f{number}"), 1.0) for number in range(50)]
     made = []
     monkeypatch.setattr(
         "ddlbench.prediction.question.replace",
         lambda *args, **changes: made.append(0) or replace(*args, **changes),
     )
-    with pytest.raises(Unanswerable, match="5000000 options are too many"):
-        choices(many, {"batch_size": 1e9})
+    with pytest.raises(Unanswerable, match="5000 options are too many"):
+        choices(many, {"batch_size": 1e9}, range(1, 101))
     assert len(made) == 1
 
 
@@ -301,3 +301,10 @@ def test_a_date_may_be_written_as_a_number(tmp_path):
 
 def test_a_value_is_finite_for_each_option(predictor):
     assert all(math.isfinite(each.value) for each in ranked(predictor, Goal(), at(64, 0.0)))
+
+
+def test_of_too_many_numbers_of_workers_those_are_compared_that_were_measured():
+    published = [Measured(cell(workers=2**power), 1.0) for power in range(10)]
+    asked = choices(published, {"batch_size": 1e4}).cells
+    assert [each.workers for each in asked] == [2**power for power in range(10)]
+    assert len(choices(published, {"batch_size": 200}).cells) == 200

@@ -54,7 +54,7 @@ def _add_cell(group: "argparse._ArgumentGroup") -> None:
         type=whole_number(1, 100_000, "a number of workers"),
         nargs="+",
         default=[],
-        help="numbers to choose from; default: 1 to the most that were measured",
+        help="numbers to choose from; default: 1 to the most that were measured; of too many, these",
     )
 
 

@@ -54,7 +54,8 @@ def choices(
         measured: cells with their times.
         given: keys of a Cell with their values, `batch_size` among them. Without a framework or strategy all
             measured ones are there to choose from.
-        workers: numbers to choose from; none: from 1 to the most that were measured.
+        workers: numbers to choose from; none: from 1 to the most that were measured, or those that were measured if
+            that would be too many choices.
 
     Returns:
         The choices.
@@ -81,8 +82,11 @@ def choices(
     systems = sorted({(cell.framework, cell.strategy) for cell in cells})
     asked = Cell(1.0, 1)
     asked = replace(asked, **{field.name: known[field.name] for field in fields(Cell) if field.name in known})  # type: ignore[arg-type]
-    numbers = dict.fromkeys(workers) or range(1, max(_values(cells, "workers")) + 1)
+    were_measured = {*_values(cells, "workers")}
+    numbers = dict.fromkeys(workers) or range(1, max(were_measured) + 1)
     counts = [count for count in numbers if count <= asked.batch_size]
+    if not workers and len(systems) * len(counts) > MOST_OPTIONS:
+        counts = [count for count in counts if count in were_measured] or counts
     if not counts:
         raise Unanswerable(
             "workers", f"a batch of {asked.batch_size:g} has too few images for {min(workers)} workers"

@@ -47,7 +47,11 @@ class Training(BaseModel):
     runtime: Name | None = None
     workers: Annotated[
         tuple[Workers, ...],
-        Field(max_length=MOST_NUMBERS, strict=False, description="none: 1 to the most that were measured"),
+        Field(
+            max_length=MOST_NUMBERS,
+            strict=False,
+            description="none: 1 to the most that were measured; of too many, these",
+        ),
     ] = ()
 
 
