@@ -200,6 +200,14 @@ def test_parquet_is_read_like_csv(tmp_path, capsys):
     ]
 
 
+@pytest.mark.parametrize(("seconds", "zone"), [(1 << 40, None), (0, "Nowhere/Land")])
+def test_a_parquet_file_with_times_that_nobody_can_write_down_is_refused(tmp_path, seconds, zone):
+    when = pyarrow.array([seconds], pyarrow.timestamp("s", zone))
+    parquet.write_table(pyarrow.table({"workers": [1], "when": when}), tmp_path / "table.parquet")
+    with pytest.raises(DdlbenchError, match="this Parquet file cannot be read"):
+        read_foreign(tmp_path / "table.parquet")
+
+
 def test_a_small_parquet_file_of_many_rows_is_refused(tmp_path):
     path = tmp_path / "bomb.parquet"
     pandas.DataFrame({"workers": [1] * (files.MOST_ROWS + 1)}).to_parquet(path)

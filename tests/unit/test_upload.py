@@ -1,7 +1,10 @@
 """Tables that are sent to the recommender, and what goes wrong while they are."""
 
 import asyncio
+import errno
+import os
 import threading
+from dataclasses import replace
 
 import pytest
 from test_import import imported
@@ -58,6 +61,20 @@ def test_a_table_that_takes_too_long_is_refused_and_not_taken_over_later(serving
     monkeypatch.setattr(app_module, "checked", slowly)
     whole = {"type": "http.request", "body": ROWS, "more_body": False}
     assert sent(serving, whole, answered=answered) == 503
+    assert not list(serving.imported.iterdir())
+
+
+@pytest.mark.parametrize(("number", "status"), [(errno.ENOSPC, 507), (errno.EIO, 503)])
+@pytest.mark.parametrize(("of", "writing"), [(app_module, "TemporaryDirectory"), (os, "fsync")])
+def test_a_full_or_broken_disk_of_the_server_is_no_mistake_of_the_table(
+    serving, monkeypatch, of, writing, number, status
+):
+    def failing(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(of, writing, failing)
+    whole = {"type": "http.request", "body": ROWS, "more_body": False}
+    assert sent(replace(serving, timeout_s=60.0), whole) == status
     assert not list(serving.imported.iterdir())
 
 

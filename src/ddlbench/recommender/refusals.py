@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from ddlbench.errors import DdlbenchError
+from ddlbench.errors import DdlbenchError, DiskFull, has_no_room
 from ddlbench.prediction.question import Unanswerable
 from ddlbench.recommender import replies
 from ddlbench.recommender.library import NothingMeasured, Unreadable
@@ -32,7 +32,8 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         421: "The host is not the one that is served.",
         422: "The field that is wrong, and why.",
         429: "Too many requests.",
-        503: "It takes longer than a request may, or the database cannot be read now.",
+        503: "It takes longer than a request may, or files of the server cannot be read or written now.",
+        507: "The server's disk is full.",
     }.items()
 }
 
@@ -106,6 +107,15 @@ def add_refusals(app: FastAPI) -> None:
             [replies.problem(None, "the database of measurements cannot be read or written now; try again")],
             {"Retry-After": "5"},
         )
+
+    @app.exception_handler(DiskFull)
+    @app.exception_handler(OSError)
+    async def unwritable(_: Request, error: DiskFull | OSError) -> Response:
+        log.warning("a file cannot be read or written", extra={"problem": str(error)})
+        if isinstance(error, DiskFull) or has_no_room(error):
+            return _refused(507, [replies.problem(None, "the disk of the server is full: make room there")])
+        message = "the server cannot read or write a file now, its log says which; try again"
+        return _refused(503, [replies.problem(None, message)], {"Retry-After": "5"})
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:

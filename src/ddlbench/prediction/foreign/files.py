@@ -122,7 +122,13 @@ def _parquet(path: Path, content: bytes) -> ForeignTable:
         file = parquet.ParquetFile(io.BytesIO(content), read_dictionary=texts)
         header = list(file.schema_arrow.names)
         rows = list(_parquet_rows(path, file))
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
+    except (
+        pyarrow.ArrowException,
+        OSError,
+        ValueError,
+        OverflowError,
+        KeyError,
+    ) as error:  # also of dates and zones
         raise DdlbenchError(f"{path}: this Parquet file cannot be read ({str(error)[:200]})") from None
     if not rows:
         raise DdlbenchError(f"{path}: has no rows")
