@@ -86,6 +86,9 @@ def test_linear_scaling_is_the_throughput_of_one_gpu_times_their_number_on_any_a
     assert list(ideal[shown.y]) == [alone * workers for workers in ideal["workers"]]
     assert plot.labels.x == "GPUs (number)"
     assert scaling(table, shown).labels.x != "GPUs (number)"
+    assert len(plot.data) > len(table)
+    assert f"{len(table)} of {len(table)} points measured" in caption(plot.data, shown)
+    assert set(plot.data["point_id"]) == set(table["point_id"])
 
 
 def test_a_point_that_does_not_fit_is_a_marked_gap_with_its_reason(batch_table):
@@ -100,6 +103,15 @@ def test_a_point_that_does_not_fit_is_a_marked_gap_with_its_reason(batch_table):
     (words,) = layers(plot, "text")
     assert list(words["words"]) == ["1 worker: does not fit in 8 GB"]
     assert marks["gap"].min() > rows["epoch_time_s_high"].max()  # in its strip, beside no number of the axis
+
+
+def test_a_training_whose_loss_diverged_each_time_is_a_gap_that_says_so(batch_table):
+    of_loss = figure("made_fig1", "batch_size", "test_loss", "workers")
+    all_of_one = (batch_table["workers"] == 2) & (batch_table["batch_size"] == 192)
+    batch_table.loc[all_of_one, ["test_loss", "test_loss_low", "test_loss_high"]] = None
+    batch_table.loc[all_of_one, "diverged"] = batch_table["repetitions"]
+    (words, *_) = layers(line_chart(points(batch_table, of_loss), of_loss), "text")
+    assert "2 workers: the training diverged" in list(words["words"])
 
 
 def test_a_line_does_not_bridge_a_gap(batch_table):

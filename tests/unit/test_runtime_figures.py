@@ -80,6 +80,7 @@ def test_runtimes_with_other_software_are_told_apart():
 def test_a_caption_says_which_engines_made_the_containers():
     rows = pd.DataFrame(
         {
+            "point_id": ["a", "b", "c"],
             "framework": ["torch"] * 3,
             "runtime": ["bare", "docker", "apptainer"],
             "status": ["measured"] * 3,

@@ -175,6 +175,8 @@ def test_repetitions_that_diverged_are_counted(tmp_path):
     records = [a_record(number, metrics=values) for number, values in enumerate((*losses, losses[0]))]
     row = row_of(tmp_path / "diverged", records)
     assert (row["repetitions"], row["diverged"], row["train_loss"]) == (3, 1, 2.0)
+    all_of_them = [a_record(metrics={"test_loss": math.nan, "test_accuracy_percent": 10.0})]
+    assert row_of(tmp_path / "all", all_of_them)["diverged"] == 1
     assert row_of(tmp_path / "no loss", times_of_repetitions(10.0))["diverged"] == 0
 
 

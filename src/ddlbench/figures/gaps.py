@@ -1,8 +1,9 @@
 """Points that could not be measured, as visible gaps: marks in a strip above the data, and the reasons as text."""
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import plotnine as p9
@@ -10,6 +11,7 @@ import plotnine as p9
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, YAxis
 from ddlbench.figures.captions.missing import why_missing
+from ddlbench.measurements.metrics import LOSSES
 from ddlbench.plan.study import Figure
 
 MOST_CHARACTERS = 78  # of a reason, in a line
@@ -48,7 +50,7 @@ def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, a
     missing = rows[rows[y].isna()]
     if missing.empty:
         return Gaps(pd.DataFrame(), pd.DataFrame(), 0)
-    missing = missing.assign(why=[why_missing(row) for row in missing.to_dict("records")])
+    missing = missing.assign(why=[_why(row, y) for row in missing.to_dict("records")])
     marks, texts, height = [], [], 0
     names = rows["series"].cat.categories
     for reason, group in missing.groupby("why", sort=False):
@@ -66,6 +68,12 @@ def gap_marks(rows: pd.DataFrame, figure: Figure, x: str, y: str, span: XAxis, a
             marks.append(part.assign(gap=axis.above(0.03 + ROW_SHARE * (height - 0.5)), gap_x=part[x]))
     columns = ["gap_x", "gap_y", "words", "ha"]
     return Gaps(pd.concat(marks), pd.DataFrame(texts, columns=pd.Index(columns)), height)
+
+
+def _why(row: Mapping[Any, Any], y: str) -> str:
+    """Why a point is a gap; a training whose loss is none has been measured all the same."""
+    has_diverged = y in LOSSES and row["status"] == "measured" and row["diverged"]
+    return "the training diverged" if has_diverged else why_missing(row)
 
 
 def _who(series: list[str], figure: Figure) -> str:

@@ -181,6 +181,7 @@ def scaling(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
         rows, names = points(table, replace(figure, lines="fabric")), REAL_NETWORKS
     else:
         rows = points(_from_one_worker(table), figure)
+        rows = rows.assign(point_id=rows.pop("of_point"))
         names = {name: NETWORKS.get(float(name), name) for name in rows["series"].cat.categories}
     rows = rows.assign(series=rows["series"].cat.rename_categories(names))
     plot = line_chart(rows, figure, legend="network of each GPU's host")
@@ -201,7 +202,8 @@ def scaling(table: pd.DataFrame, figure: Figure) -> p9.ggplot:
 
 
 def _from_one_worker(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the points of one worker once for each bandwidth, at which each line begins."""
+    """The table with the points of one worker once for each bandwidth, where its line begins; `of_point` is the id."""
+    table = table.assign(of_point=table["point_id"])
     alone = table[table["bandwidth_mbit"].isna()]
     copies = [
         alone.assign(bandwidth_mbit=rate, point_id=[f"{name}-{rate:g}" for name in alone["point_id"]])

@@ -195,10 +195,13 @@ def diverged(records: Sequence[Record]) -> int:
         records: of one point, all measured.
 
     Returns:
-        How many lack a loss that another one has.
+        How many lack a loss that another one has, or that of a test of which they have the accuracy.
     """
-    known = [key for key in LOSSES if any(record["metrics"].get(key) is not None for record in records)]
-    return sum(any(record["metrics"].get(key) is None for key in known) for record in records)
+    of_each = [record["metrics"] for record in records]
+    known = [key for key in LOSSES if any(metrics.get(key) is not None for metrics in of_each)]
+    if any(metrics.get("test_accuracy_percent") is not None for metrics in of_each):
+        known.append("test_loss")
+    return sum(any(metrics.get(key) is None for key in known) for metrics in of_each)
 
 
 def bounds_of(column: str, row: Mapping[Any, Any]) -> str | None:

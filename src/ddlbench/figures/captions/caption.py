@@ -23,6 +23,7 @@ def caption(rows: pd.DataFrame, figure: Figure) -> str:
     Returns:
         reStructuredText.
     """
+    rows = _distinct(rows)
     measured = rows[rows["status"] == "measured"]
     sentences = [
         f"**{escaped(figure.title)}.** {escaped(conditions(rows, figure))}.",
@@ -44,7 +45,7 @@ def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> li
     Returns:
         Sentences: marks, what times are extrapolated to, deviations of what is shown, images, hosts, software.
     """
-    measured = rows[rows["status"] == "measured"]
+    measured = _distinct(rows[rows["status"] == "measured"])
     if measured.empty:
         return ["Nothing could be measured here."]
     shown = y or figure.y
@@ -57,3 +58,8 @@ def how_measured(rows: pd.DataFrame, figure: Figure, y: str | None = None) -> li
         *engines(measured),
         *unequal_software(measured),
     ]
+
+
+def _distinct(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each point once: one worker, who has no link, may begin the lines of several."""
+    return rows.drop_duplicates(["point_id", *(["epoch"] if "epoch" in rows else [])])
