@@ -40,6 +40,7 @@ def an_emulation_that_is_not_made(monkeypatch):
     monkeypatch.setattr("ddlbench.emulate.summary.summary", lambda *_: "")
     monkeypatch.setattr("ddlbench.emulate.output.tell", print)
     monkeypatch.setattr(machine_lock, "shared_folder", Path.cwd)
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # which the command would set for all tests after it
 
 
 def test_where_something_else_measures_a_refusal_is_not_taken_for_a_hosts_failure(
