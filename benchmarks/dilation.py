@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     chosen = [tuple(each.split(":")) for each in asked.systems.split(",")]
     cases = CHOOSING if asked.cases == "choosing" else judging(int(asked.cases), asked.seed, chosen)
-    found = earlier()
+    found: dict[str, Any] = {}
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         job = {**vars(asked), "dataset": digits(Path(folder))}
         for name in asked.compare.split(","):
@@ -91,21 +91,12 @@ def main(arguments: Sequence[str]) -> None:
             with grouped(name == "grouped"):
                 found[name] = in_sandbox("benchmarks.dilation", job, timeout_s=limit_s)
             found[name] |= {"cases": asked.cases, "seed": asked.seed}
-    results = [each for name in found for each in rows(name, **found[name])]
     # Before results are saved: they are files here that differ from the commit.
     of_two = systematic_error(**found["two"]) if "two" in found else None
-    save("dilation", results, {"compared": found})
+    for name, of_compared in found.items():
+        save(f"dilation_{name}", list(rows(name, **of_compared)), {"compared": of_compared})
     if of_two and asked.cases != "choosing" and RESULTS.is_relative_to(ROOT):
         write_atomically(FILE, json.dumps(of_two, indent=1) + "\n")
-
-
-def earlier() -> dict[str, Any]:
-    """What this commit's earlier runs have compared; nothing of another commit, or of changes that are in none."""
-    code, file = provenance.code_version(), RESULTS / "dilation.json"
-    if code["dirty"] or not file.is_file():
-        return {}
-    before = json.loads(file.read_text())
-    return dict(before.get("compared", {})) if before["commit"] == code["commit"] else {}
 
 
 def medians(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
