@@ -23,6 +23,23 @@ def run(*argv: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, cwd=folder, timeout=800)
 
 
+def emulated(
+    *options: str, script: str, folder: Path, interpreter: str = "sh"
+) -> subprocess.CompletedProcess[str]:
+    """Run a script on emulated hosts until all have ended.
+
+    Args:
+        *options: of `ddlbench emulate`.
+        script: what each host runs.
+        folder: in which its processes work.
+        interpreter: of the script.
+
+    Returns:
+        What the command said, and its status.
+    """
+    return run(*EMULATE, *LINK, *options, "--", interpreter, "-c", script, folder=folder)
+
+
 def lines_of(host: str, text: str) -> list[str]:
     """Pick what a host printed.
 

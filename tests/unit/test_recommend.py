@@ -1,9 +1,7 @@
 """`ddlbench recommend` and the choice behind it."""
 
-import datetime
 import json
 import math
-import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,12 +10,12 @@ import pytest
 from prediction_samples import cell, grid, measure, true_ms
 
 from ddlbench.cli.main import main
-from ddlbench.errors import ConfigError, DdlbenchError
+from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.answer import Answer
 from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.choice import Goal, choose
 from ddlbench.prediction.predictor import learn
-from ddlbench.prediction.prices import Price, read_prices
+from ddlbench.prediction.prices import Price
 from ddlbench.prediction.question import Unanswerable, choices
 from tests.support.recommender_server import ANWAR
 from tests.support.repository import REPOSITORY
@@ -250,31 +248,6 @@ def test_a_table_in_which_nothing_was_measured_says_so(tmp_path, monkeypatch, ca
     assert "0 measurements are too few" in capsys.readouterr().err
 
 
-def test_each_price_has_a_link_and_a_date_and_is_said_to_be_old_after_half_a_year():
-    for price in read_prices(REPOSITORY / "config/prices.yaml", REPOSITORY).values():
-        assert price.source.startswith("https://")
-        day = datetime.date.fromisoformat(price.date)
-        assert price.warning(day) is None
-        assert price.date in price.warning(day + datetime.timedelta(days=181))
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("hourly", "-1", "expected a number"),
-        ("date", "soon", "expected one like"),
-        ("hurly", "1", "did you mean 'hourly'"),
-    ],
-)
-def test_a_price_that_is_written_wrong_is_named(tmp_path, key, value, message):
-    entry = {"hourly": 1, "gigabyte": 0, "currency": "EUR", "vcpus": 1, "memory_gb": 1, "where": "here"}
-    entry |= {"source": "us", "date": "2026-06-17", key: value}
-    path = tmp_path / "prices.yaml"
-    path.write_text("ours:\n" + "".join(f"  {name}: {each}\n" for name, each in entry.items()))
-    with pytest.raises(ConfigError, match=message):
-        read_prices(path, Path(tmp_path))
-
-
 def test_a_number_of_workers_that_is_said_twice_is_one_choice():
     cells = choices(MEASURED, {"batch_size": 128}, [2, 3, 2]).cells
     assert [each.workers for each in cells] == [2, 3]
@@ -290,13 +263,6 @@ def test_too_many_choices_are_refused_before_they_are_made(monkeypatch):
     with pytest.raises(Unanswerable, match="5000 options are too many"):
         choices(many, {"batch_size": 1e9}, range(1, 101))
     assert len(made) == 1
-
-
-def test_a_date_may_be_written_as_a_number(tmp_path):
-    text = (REPOSITORY / "config/prices.yaml").read_text()
-    (tmp_path / "prices.yaml").write_text(re.sub(r"date: .*", "date: 20260617", text))
-    prices = read_prices(tmp_path / "prices.yaml", tmp_path).values()
-    assert all("20260617" in price.warning(datetime.date(2027, 6, 17)) for price in prices)
 
 
 def test_a_value_is_finite_for_each_option(predictor):
