@@ -1,4 +1,4 @@
-"""Rooms and modules that can be read: few modules in a folder, few lines in a module."""
+"""Rooms and modules that can be read: few modules in a folder, few lines in a module, one name for each test module."""
 
 import pytest
 
@@ -26,3 +26,9 @@ def test_a_room_has_few_modules_and_says_what_it_is(room) -> None:
 def test_no_module_is_long() -> None:
     lines = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_two_test_modules_have_the_same_name() -> None:
+    """pytest imports test modules by their base names, and reads only one of two that share one."""
+    names = [path.name for path in (REPOSITORY / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
