@@ -49,7 +49,7 @@ def test_a_name_in_the_configuration_that_will_not_do_is_shown_with_its_reason(r
 def test_it_works_outside_of_a_repository_too(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["interfaces"]) == 0
-    assert main(["interfaces", "--config", "no_such.yaml"]) == 2
+    assert main(["interfaces", "--configfile", "no_such.yaml"]) == 2
 
 
 def test_it_works_in_another_project_that_has_a_configuration_too(tmp_path, monkeypatch):

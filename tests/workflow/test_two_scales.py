@@ -53,7 +53,7 @@ def test_another_configuration_leaves_the_default_results_as_they_are(drawn_copy
     assert dry_run(two_scales.root, "tiny2000_fig1", "--configfile", "config/larger.yaml") == {}
     verified = two_scales.ddlbench("verify")
     assert verified.returncode == 0, verified.stdout
-    summary = two_scales.ddlbench("summary", "--config", "config/larger.yaml")
+    summary = two_scales.ddlbench("summary", "--configfile", "config/larger.yaml")
     assert f"results/larger/{FIGURE}.svg" in summary.stdout, summary.stderr
 
     table = results / "larger/tables/tiny2000_fig1.csv"

@@ -61,13 +61,7 @@ try:
     CONFIGURATION = configuration(*insides.given_configuration(workflow), root=Path(workflow.basedir))
     config.clear()
     config.update(CONFIGURATION.settings if isinstance(CONFIGURATION.settings, dict) else {})
-    PLAN = load(
-        CONFIGURATION.settings,
-        Path(workflow.basedir),
-        source=" with ".join(map(os.path.relpath, CONFIGURATION.files)),
-        scheduler=SCHEDULER,
-        gpus=GPUS,
-    )
+    PLAN = load(CONFIGURATION, Path(workflow.basedir), scheduler=SCHEDULER, gpus=GPUS)
     OWNER = owner(CONFIGURATION, Path(workflow.basedir))
     if PLANNING:
         check_owner(Path(PLAN.settings.own_results), OWNER, Path(workflow.basedir))

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG, counted
-from ddlbench.cli.configuration import checkout
+from ddlbench.cli.configuration import add_configuration_options, checkout, configuration_of
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,13 +17,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "check", help="validate a configuration and count what it plans; starts nothing"
     )
     parser.add_argument(
-        "config",
+        "files",
         metavar="CONFIG",
         type=Path,
-        nargs="?",
-        default=DEFAULT_CONFIG,
-        help="default: %(default)s",
+        nargs="*",
+        help=f"as those of --configfile; default: {DEFAULT_CONFIG}",
     )
+    add_configuration_options(parser)
     parser.set_defaults(command=_check)
 
 
@@ -32,14 +32,17 @@ def _check(arguments: argparse.Namespace) -> int:
     from ddlbench.memory.misfits import too_large
     from ddlbench.plan import load
 
-    plan = load(arguments.config, checkout(), gpus=len(gpus_here()))
+    root = checkout()
+    arguments.configfile = [*arguments.files, *arguments.configfile]
+    config = configuration_of(arguments)
+    plan = load(config, root, gpus=len(gpus_here()))
     points = {point for run in plan.runs for point in run.points}
     counts = [
         counted(len(plan.figures), "figure"),
         counted(len(points), "point"),
         counted(len(plan.runs), "run"),
     ]
-    print(f"{arguments.config}: {', '.join(counts)}")
+    print(f"{config.source(root)}: {', '.join(counts)}")
     for reason in sorted({status.reason for point in points if (status := plan.status(point)).reason}):
         print(f"  {reason}")
     for line in too_large(plan):

@@ -1,10 +1,14 @@
-"""What commands read of a configuration's file without making its plan, which takes seconds."""
+"""Which configuration a command works with: the options that name it, and what is read of it without a plan of it."""
 
+import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG
 from ddlbench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ddlbench.plan.config_files import Configuration
 
 
 def is_checkout(folder: Path) -> bool:
@@ -36,24 +40,73 @@ def checkout() -> Path:
     return Path.cwd()
 
 
-def settings_of(file: Path) -> dict[str, Any]:
-    """Read a configuration.
+def add_configuration_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command take the options by which Snakemake reads another configuration than the default one.
 
     Args:
-        file: the configuration's.
+        parser: of the command.
+    """
+    parser.add_argument(
+        "--configfile",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        action="extend",
+        default=[],
+        help=f"as Snakemake's: its values replace those of {DEFAULT_CONFIG}",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="KEY=VALUE",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="as Snakemake's: values that replace those of all files",
+    )
+
+
+def configuration_of(arguments: argparse.Namespace) -> "Configuration":
+    """Read the configuration that a command line names.
+
+    Args:
+        arguments: of a command with these options.
 
     Returns:
-        Its settings over those of the default one; not checked.
+        The configuration; not checked.
 
     Raises:
-        ConfigError: there is no such file, or it holds something else.
+        ConfigError: a file cannot be read, or a value has no key.
     """
     from ddlbench.plan.config_files import configuration
 
-    settings = configuration([file], root=Path()).settings
-    if not isinstance(settings, dict):
-        raise ConfigError(f"{file}: expected keys and values")
-    return settings
+    return configuration(arguments.configfile, dict(map(_value, arguments.config)), root=Path.cwd())
+
+
+def _value(text: str) -> tuple[str, Any]:
+    """Read KEY=VALUE."""
+    from ddlbench.configuration.yaml_file import parse_yaml
+
+    key, is_one, value = text.partition("=")
+    if not key or not is_one:
+        raise ConfigError(f"--config {text}: expected KEY=VALUE; files are named by --configfile")
+    return key, parse_yaml(value, f"--config {key}")
+
+
+def settings_of(config: "Configuration") -> dict[str, Any]:
+    """Take the settings of a configuration.
+
+    Args:
+        config: as it was read.
+
+    Returns:
+        Its settings; not checked.
+
+    Raises:
+        ConfigError: a file holds something else.
+    """
+    if not isinstance(config.settings, dict):
+        raise ConfigError(f"{config.files[-1]}: expected keys and values")
+    return config.settings
 
 
 def results_of(settings: dict[str, Any]) -> Path:

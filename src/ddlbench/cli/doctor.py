@@ -2,12 +2,10 @@
 
 import argparse
 import json
-import os
 from dataclasses import asdict
-from pathlib import Path
 
 from ddlbench.cli.arguments import number
-from ddlbench.cli.configuration import checkout
+from ddlbench.cli.configuration import add_configuration_options, checkout, configuration_of
 
 _PATIENCE_S = 10.0  # everything answers within two seconds, unless the machine is busy
 _SHARE_OF_A_PROGRAM = 0.9  # of the patience; a program must end before the command's own time limit
@@ -28,14 +26,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         nargs="*",
         help="exit status 1 if one of them would have gaps; default: show all, judge the default ones",
     )
-    parser.add_argument(
-        "--configfile",
-        metavar="FILE",
-        type=Path,
-        action="append",
-        default=[],
-        help="as Snakemake's: its values replace those of config/config.yaml",
-    )
+    add_configuration_options(parser)
     parser.add_argument(
         "--patience",
         metavar="SECONDS",
@@ -55,18 +46,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from ddlbench.doctor.screen import screen
     from ddlbench.memory.misfits import lacking_here
     from ddlbench.plan import load
-    from ddlbench.plan.config_files import configuration
 
     root, patience_s = checkout(), arguments.patience
-    config = configuration([root / file for file in arguments.configfile], root=root)
     # The plan assumes SLURM and a GPU: whether they are here is one of the findings.
-    plan = load(
-        config.settings,
-        root,
-        source=" with ".join(os.path.relpath(file, root) for file in config.files),
-        scheduler="slurm",
-        gpus=1,
-    )
+    plan = load(configuration_of(arguments), root, scheduler="slurm", gpus=1)
     found = findings(
         questions(plan.settings, root, patience_s=_SHARE_OF_A_PROGRAM * patience_s), patience_s=patience_s
     )

@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from ddlbench.cli.arguments import DEFAULT_CONFIG
-from ddlbench.cli.configuration import is_checkout
+from ddlbench.cli.configuration import add_configuration_options, configuration_of, is_checkout
 from ddlbench.errors import DdlbenchError
 
 
@@ -18,12 +17,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser = commands.add_parser(
         "interfaces", help="list the network interfaces, and what each fabric and transport would use"
     )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=DEFAULT_CONFIG,
-        help="may name interfaces by hand; default: %(default)s",
-    )
+    add_configuration_options(parser)  # which may name interfaces by hand
     parser.set_defaults(command=_interfaces)
 
 
@@ -34,9 +28,9 @@ def _interfaces(arguments: argparse.Namespace) -> int:
     from ddlbench.probes.transports import transports
 
     # Outside of a checkout there is no default configuration, and nothing is named by hand.
-    is_outside = arguments.config == DEFAULT_CONFIG and not is_checkout(Path.cwd())
+    is_outside = not arguments.configfile and not arguments.config and not is_checkout(Path.cwd())
     named: Mapping[str, str | None] = (
-        {} if is_outside else load(arguments.config, Path.cwd()).settings.interfaces
+        {} if is_outside else load(configuration_of(arguments), Path.cwd()).settings.interfaces
     )
     print(table(interfaces()))
     print("\nfabric")

@@ -10,7 +10,7 @@ from ddlbench.devices import devices_file
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.plan import sites_file
 from ddlbench.plan.catalogue import MODELS, NAMES
-from ddlbench.plan.config_files import NAME_FORM, configuration
+from ddlbench.plan.config_files import NAME_FORM, Configuration, configuration
 from ddlbench.plan.plan import Plan
 from ddlbench.plan.probe import probes_of
 from ddlbench.plan.settings import Settings, settings_from
@@ -45,7 +45,7 @@ OWN_FOLDERS = ("benchmarks", "config", "containers", "docs", "logs", "profiles",
 
 
 def load(
-    config: Mapping[str, Any] | Path,
+    config: Mapping[str, Any] | Configuration | Path,
     root: Path,
     source: str = "config/config.yaml",
     *,
@@ -55,10 +55,10 @@ def load(
     """Read the settings, the links, the sites, the devices and the studies of a repository, and make the plan.
 
     Args:
-        config: the settings, merged with those of the command line, or a file whose values replace those of the
-            default configuration. Not validated yet.
+        config: a configuration, its settings alone, or a file whose values replace those of the default
+            configuration. Not validated yet.
         root: the repository.
-        source: the file that messages about settings name; not used if `config` is a file.
+        source: the file that messages about settings name, if `config` does not tell its files.
         scheduler: the scheduler that gives us machines (slurm); None: there is none.
         gpus: how many this machine has.
 
@@ -69,8 +69,9 @@ def load(
         ConfigError: for all mistakes in any of these files, one line for each.
     """
     if isinstance(config, Path):
-        source = str(config.relative_to(root)) if config.is_relative_to(root) else str(config)
-        config = configuration([config], root=root).settings
+        config = configuration([config], root=root)
+    if isinstance(config, Configuration):
+        source, config = config.source(root), config.settings
     if isinstance(config, Mapping):  # Snakemake's --config gives switches as text
         given = {key: str(config.get(key)) for key in ("fresh", "results_outside")}
         config = {**config, **{key: SWITCHES[text] for key, text in given.items() if text in SWITCHES}}

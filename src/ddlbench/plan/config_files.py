@@ -41,6 +41,17 @@ class Configuration(NamedTuple):
     files: list[Path]
     changes: dict[str, Any]
 
+    def source(self, root: Path) -> str:
+        """Name the files, for messages.
+
+        Args:
+            root: of the repository, which they are shown relative to.
+
+        Returns:
+            Their names.
+        """
+        return " with ".join(os.path.relpath(file, root) for file in self.files)
+
 
 def configuration(files: Sequence[Path], overrides: Mapping[str, Any] = {}, *, root: Path) -> Configuration:
     """Read the default configuration; values of other files and of the command line replace its own.

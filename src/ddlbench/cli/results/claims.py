@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ddlbench.cli.arguments import DEFAULT_CONFIG
-from ddlbench.cli.configuration import results_of, settings_of
+from ddlbench.cli.configuration import add_configuration_options, configuration_of, results_of, settings_of
 from ddlbench.errors import ConfigError, nearest
 
 CLAIMS = Path("config/claims")
@@ -25,7 +24,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         nargs="*",
         help="show each claim of these with its reason; default: count all",
     )
-    parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help="default: %(default)s")
+    add_configuration_options(parser)
     parser.set_defaults(command=_claims)
 
 
@@ -37,7 +36,7 @@ def _claims(arguments: argparse.Namespace) -> int:
     for study in arguments.studies:
         if study not in files:
             raise ConfigError(f"{CLAIMS}: no claims of {study!r}{nearest(study, files)}")
-    tables = sorted((results_of(settings_of(arguments.config)) / "tables").glob("*.csv"))
+    tables = sorted((results_of(settings_of(configuration_of(arguments))) / "tables").glob("*.csv"))
     asked = [files[study] for study in arguments.studies or files]
     found = verdicts(asked, tables)
     print("\n".join((*overview(found), *(by_claim(found) if arguments.studies else ()))))

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG, NOT_FIT, counted
-from ddlbench.cli.configuration import results_of, settings_of
+from ddlbench.cli.configuration import add_configuration_options, configuration_of, results_of, settings_of
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular
 from ddlbench.report.open_points import gaps, unresolved
+from ddlbench.runs.owner import owner
 
 _MOST_LINES = 4  # of a figure, in its headline
 
@@ -32,12 +34,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser = commands.add_parser(
         "summary", help="figures, headline numbers, what could not be measured, what next"
     )
-    parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help="default: %(default)s")
+    add_configuration_options(parser)
     parser.set_defaults(command=_summary)
 
 
 def _summary(arguments: argparse.Namespace) -> int:
-    config = settings_of(arguments.config)
+    configuration = configuration_of(arguments)
+    config, options = settings_of(configuration), owner(configuration, Path.cwd()).options()
     results = results_of(config)
     figures: dict[str, Mapping[str, Any]] = {}
     for study in _names(config, "studies"):
@@ -49,11 +52,11 @@ def _summary(arguments: argparse.Namespace) -> int:
         if headline := _headline(_read_csv(results / "figures" / f"{name}.csv"), figures[name]):
             print(textwrap.fill(headline, 110, initial_indent="      ", subsequent_indent="        "))
     rows = [row for name in drawn for row in _read_csv(results / "tables" / f"{name}.csv")]
-    print("\n".join((*_gaps(rows), *_unresolved(rows), *_unfit(arguments.config))))
+    print("\n".join((*_gaps(rows), *_unresolved(rows), *_unfit(options))))
     default = _names(config, "default_figures")
     print(
         "\n".join(
-            (*_next_commands(arguments.config, results, figures, drawn, default), *_claims(arguments.config))
+            (*_next_commands(options, results, figures, drawn, default), *_claims(options))
         )
     )
     return 0
@@ -114,19 +117,19 @@ def _gaps(rows: Iterable[Row]) -> Iterator[str]:
         yield f"  {gap.study}: {counted(len(gap.points), 'point')} {gap.status}: {gap.reason}"
 
 
-def _unfit(config: Path) -> Iterator[str]:
+def _unfit(options: str) -> Iterator[str]:
     """Say which points are predicted not to fit into memory, as `ddlbench check` finds."""
-    if found := [line for line in _answer("check", str(config)) if NOT_FIT in line]:
+    if found := [line for line in _answer("check", *shlex.split(options)) if NOT_FIT in line]:
         yield "\nPredicted not to fit into memory:"
         yield from found
 
 
-def _claims(config: Path) -> Iterator[str]:
+def _claims(options: str) -> Iterator[str]:
     """Count which of the papers' claims hold."""
-    if found := _answer("claims", "--config", str(config)):
+    if found := _answer("claims", *shlex.split(options)):
         yield ""
         yield from found
-        yield f"  why, claim by claim:  {_program('ddlbench')} claims STUDY"
+        yield f"  why, claim by claim:  {_program('ddlbench')} claims STUDY {options}".rstrip()
 
 
 def _answer(*command: str) -> list[str]:
@@ -136,7 +139,7 @@ def _answer(*command: str) -> list[str]:
 
 
 def _next_commands(
-    config: Path, results: Path, figures: Iterable[str], drawn: Sequence[str], default: Sequence[str]
+    options: str, results: Path, figures: Iterable[str], drawn: Sequence[str], default: Sequence[str]
 ) -> Iterator[str]:
     program = _program("ddlbench")
     yield "\nNext:"
@@ -148,8 +151,8 @@ def _next_commands(
         name for name in figures if name not in drawn
     ]
     if missing:
-        yield f"  {snakemake} {missing[0]}" + ("" if config == DEFAULT_CONFIG else f" --configfile {config}")
-    if config == DEFAULT_CONFIG:
+        yield f"  {snakemake} {missing[0]} {options}".rstrip()
+    if not options:
         yield f"  {snakemake} all_figures --configfile config/paper.yaml     # the papers' grids, into results/paper"
 
 

@@ -1,17 +1,20 @@
 """`ddlbench verify`: check that results still match all that they were made from, and mend what does not."""
 
 import argparse
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddlbench.cli.arguments import DEFAULT_CONFIG, counted, existing_file
+from ddlbench.cli.arguments import counted, existing_file
+from ddlbench.cli.configuration import add_configuration_options, configuration_of
 from ddlbench.errors import ConfigError
 
 if TYPE_CHECKING:
     from ddlbench.measurements.whole_results import Findings
+    from ddlbench.plan.config_files import Configuration
 
 SNAKEMAKE = "snakemake --cores all"
 ARCHIVE = ".zip"
@@ -38,9 +41,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         action="store_true",
         help="set aside what differs, and start Snakemake to make it again; a lost repetition is measured again",
     )
-    parser.add_argument(
-        "--config", type=Path, default=DEFAULT_CONFIG, help="whose results to repair; default: %(default)s"
-    )
+    add_configuration_options(parser)  # whose results to repair
     parser.add_argument(
         "--signers",
         metavar="SIGNERS",
@@ -60,7 +61,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     _print(found)
     if not arguments.repair or not found.damage:
         return 1 if found.mismatches else 0
-    if not _repair(found, arguments.config):
+    if not _repair(found, configuration_of(arguments)):
         return 1
     found = _check([Path(name) for name in arguments.files if Path(name).is_file()])
     _print(found)
@@ -140,10 +141,11 @@ def _options(result: Path) -> str:
     return owner.options() if owner else ""
 
 
-def _repair(found: "Findings", config: Path) -> bool:
+def _repair(found: "Findings", config: "Configuration") -> bool:
     """Set aside what is damaged, and have Snakemake make it again; whether everything that was damaged could be."""
     from ddlbench.plan import load
     from ddlbench.runs.mending import made_by_rules, put_away
+    from ddlbench.runs.owner import owner
 
     plan = load(config, found.root)
     known = made_by_rules(plan)
@@ -157,12 +159,10 @@ def _repair(found: "Findings", config: Path) -> bool:
             own_results = found.root / plan.settings.own_results
             put_away(mismatch, found.root / mismatch.path, own_results, found.root / plan.settings.store)
     for name in strange:
-        print(f"{name}: {config} makes nothing of this; --config names the configuration that does")
+        print(f"{name}: {config.source(found.root)} makes nothing of this; --configfile names the configuration that does")
     if not targets:
         return not strange
-    command = [*SNAKEMAKE.split(), *sorted(set(targets))]
-    if config != DEFAULT_CONFIG:
-        command += ["--configfile", str(config)]
+    command = [*SNAKEMAKE.split(), *sorted(set(targets)), *shlex.split(owner(config, found.root).options())]
     print("+ " + " ".join(command), flush=True)
     status = subprocess.run([sys.executable, "-m", *command], cwd=found.root).returncode
     return status == 0 and not strange
