@@ -9,6 +9,9 @@ from ddlbench.plan import load, requested
 from tests.support.small_study import REPOSITORY
 
 EXAMPLE = "config/examples/wang2019_cluster.yaml"
+SLURM_HAS_MB = (
+    760_000  # at most, of a node with 768 GB: RealMemory is what the kernel reports, and often less
+)
 RECORDED = {  # GPUs -> nodes, GPUs of each
     1: (1, 1),
     2: (1, 2),
@@ -41,6 +44,7 @@ def test_each_number_of_gpus_asks_for_nodes_of_eight_over_both_networks(plan):
         of_run = requested(plan, run)
         asked[run.points[0].fabric, run.workers] = of_run["nodes"], int(of_run["gres"].removeprefix("gpu:"))
         assert (of_run["cpus_per_task"], of_run["tasks"]) == (32, of_run["nodes"])
+        assert of_run["mem_mb"] == 640 * 1024 + 1024 < SLURM_HAS_MB
     assert asked == {
         (fabric, workers): shape
         for fabric in ("infiniband", "ethernet")
