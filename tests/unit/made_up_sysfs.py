@@ -110,3 +110,18 @@ def cluster_node(root: Path) -> Sysfs:
     sys.enslave("veth1a2b", "docker0")
     sys.interface("tun0", "10.8.0.1", arphrd=65534, speed=10)
     return sys
+
+
+def node_of_eight_gpus(root: Path) -> Sysfs:
+    """Four ports of InfiniBand EDR for the GPUs, of which one has no IPoIB, one of FDR for files, and 10 GbE."""
+    sys = Sysfs(root)
+    sys.interface("eno1", "192.0.2.10", card=sys.card("0000:01:00.0", "ixgbe"), speed=10000)
+    for number, bus in enumerate(("15", "3a", "86", "d8")):
+        card = sys.card(f"0000:{bus}:00.0", "mlx5_core")
+        if number != 2:
+            sys.interface(f"ib{number}", f"198.51.100.{number + 1}", card=card, arphrd=32, mtu=2044)
+        sys.hca(f"mlx5_{number}", card)
+    files = sys.card("0000:af:00.0", "mlx5_core")
+    sys.interface("ib4", "203.0.113.1", card=files, arphrd=32, mtu=2044)
+    sys.hca("mlx5_4", files, rate="56 Gb/sec (4X FDR)")
+    return sys

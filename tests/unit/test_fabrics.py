@@ -3,10 +3,11 @@
 import socket
 
 import pytest
-from made_up_sysfs import Sysfs, cluster_node
+from made_up_sysfs import Sysfs, cluster_node, node_of_eight_gpus
 
 from ddlbench.errors import ConfigError
-from ddlbench.network.fabrics import NoInterface, choose, default_route, interface_of
+from ddlbench.network.fabrics import NoInterface, choose, default_route, infiniband_ports, interface_of
+from ddlbench.network.hca import Port
 from ddlbench.network.interfaces import Interface, described
 
 
@@ -118,6 +119,41 @@ def test_infiniband_without_an_active_port_is_refused(tmp_path):
     sys.hca("mlx5_0", card, state="2: INIT")
     with pytest.raises(ConfigError, match="'ib0' lies on a port that is INIT"):
         choose("infiniband", described(sys.addresses, sys.root), named="ib0")
+
+
+def test_nccl_gets_every_port_of_the_rate_that_the_first_interface_has(tmp_path):
+    sys = node_of_eight_gpus(tmp_path)
+    chosen = choose("infiniband", described(sys.addresses, sys.root)[::-1])
+    assert chosen.name == "ib0"
+    alike = ("mlx5_0:1", "mlx5_1:1", "mlx5_2:1", "mlx5_3:1")
+    assert infiniband_ports(chosen, {"infiniband": None}, sys.root) == alike
+
+
+def test_nccl_gets_one_port_where_its_interface_was_named(tmp_path):
+    sys = node_of_eight_gpus(tmp_path)
+    chosen = choose("infiniband", described(sys.addresses, sys.root), named="ib3")
+    assert infiniband_ports(chosen, {"infiniband": "ib3"}, sys.root) == ("mlx5_3:1",)
+
+
+def test_nccl_gets_no_port_that_is_down_and_none_for_ethernet(node, tmp_path):
+    by_name = {each.name: each for each in node}
+    assert infiniband_ports(by_name["ib0"], {}, tmp_path) == ("mlx5_0:1",)
+    assert infiniband_ports(by_name["ens3np0"], {}, tmp_path) == ()
+
+
+def test_interfaces_that_do_not_tell_their_rate_are_still_equally_good():
+    found = [
+        Interface(
+            name,
+            "infiniband",
+            ("192.0.2.1",),
+            state="up",
+            hca=Port(name, 1, "InfiniBand", None, "ACTIVE", ()),
+        )
+        for name in ("ib0", "ib1")
+    ]
+    with pytest.raises(ConfigError, match=r"ib0, ib1 are equally good .*(?s:.*)set interfaces.infiniband"):
+        choose("infiniband", found)
 
 
 def test_this_machine_and_an_emulated_host_have_theirs():

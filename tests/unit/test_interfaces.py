@@ -47,10 +47,6 @@ def test_ipoib_and_roce_find_their_port_of_the_adapter(node):
     assert node["ens3np0"].hca.link_layer == "Ethernet"
 
 
-def test_only_infiniband_is_handed_over_as_such(node):
-    assert [each.infiniband_port for each in (node["ib0"], node["ens3np0"])] == ["mlx5_0:1", None]
-
-
 def test_two_ports_of_one_card_are_told_apart(tmp_path):
     sys = Sysfs(tmp_path)
     card = sys.card("0000:3b:00.0", "mlx4_core")

@@ -44,7 +44,7 @@ def _interfaces(arguments: argparse.Namespace) -> int:
 
 def _carrier(fabric: str, named: Mapping[str, str | None]) -> str:
     """The interface that would carry the fabric, or why there is none."""
-    from ddlbench.network.fabrics import interface_of
+    from ddlbench.network.fabrics import infiniband_ports, interface_of
     from ddlbench.sandbox.sandbox import check_sandbox
 
     try:
@@ -54,5 +54,5 @@ def _carrier(fabric: str, named: Mapping[str, str | None]) -> str:
             return f"{chosen.name} of each emulated host"
     except DdlbenchError as error:
         return f"none: {str(error).splitlines()[0].removeprefix(f'fabric {fabric}: ').rstrip(':')}"
-    port = f", InfiniBand port {chosen.infiniband_port}" if chosen.infiniband_port else ""
-    return f"{chosen.name}{port}{', named by the configuration' if named.get(fabric) else ''}"
+    ports = "".join(f", InfiniBand port {port}" for port in infiniband_ports(chosen, named))
+    return f"{chosen.name}{ports}{', named by the configuration' if named.get(fabric) else ''}"

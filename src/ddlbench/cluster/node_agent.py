@@ -24,7 +24,7 @@ from ddlbench.launch.roles import port_ranges
 from ddlbench.launch.starter import Process, Starter
 from ddlbench.launch.starters import HostsHere, starter_here
 from ddlbench.measurements import facts
-from ddlbench.network.fabrics import interface_of
+from ddlbench.network.fabrics import infiniband_ports, interface_of
 from ddlbench.network.hosts import Host
 from ddlbench.protocol.agent_messages import (
     TO_AGENT,
@@ -82,7 +82,7 @@ class NodeAgent:
             os.environ,
             threads=planned.threads,
             interface=self.interface.name,
-            infiniband_port=self.interface.infiniband_port,
+            infiniband_ports=infiniband_ports(self.interface, self.job.interfaces),
         )
         here = Host(self.name, "", (), planned.threads, planned.memory_bytes)
         log = Path(self.job.logs) / f"fork_server-{self.name}.log"

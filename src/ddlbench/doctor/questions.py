@@ -23,7 +23,7 @@ from ddlbench.environments.locked import PREFERRED, find_interpreter, interprete
 from ddlbench.environments.wheels import missing_tools, recipe_beside
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.gpus import gpus_here
-from ddlbench.network.fabrics import interface_of
+from ddlbench.network.fabrics import infiniband_ports, interface_of
 from ddlbench.network.interfaces import speed
 from ddlbench.plan.settings import Settings
 from ddlbench.sandbox.sandbox import SandboxSlow, check_sandbox, sandbox_argv
@@ -121,7 +121,7 @@ def _fabric(name: str, named: Mapping[str, str | None]) -> Finding:
         first = str(error).partition("\n")[0].removeprefix(f"fabric {name}: ")
         return lacking("fabric", name, f"{first.rstrip(':')}. `ddlbench interfaces` shows what there is")
     words = [chosen.name, *([speed(chosen.speed_mbit)] if chosen.speed_mbit else [])]
-    return here("fabric", name, ", ".join([*words, *filter(None, [chosen.infiniband_port])]))
+    return here("fabric", name, ", ".join([*words, *infiniband_ports(chosen, named)]))
 
 
 def _emulated(patience_s: float) -> Finding:

@@ -11,7 +11,7 @@ from ddlbench.launch.group_job import GroupJob
 from ddlbench.launch.host_control_sockets import host_control_sockets
 from ddlbench.launch.starter import Starter
 from ddlbench.launch.starters import HostsHere, starter_here
-from ddlbench.network.fabrics import interface_of
+from ddlbench.network.fabrics import infiniband_ports, interface_of
 from ddlbench.network.hosts import Host
 from ddlbench.network.star import Star
 from ddlbench.protocol.agent_messages import Binding, Sampling
@@ -48,7 +48,7 @@ class LoopbackHosts:
             job.inherited,
             threads=self.hosts[0].threads,
             interface=interface.name,
-            infiniband_port=interface.infiniband_port,
+            infiniband_ports=infiniband_ports(interface, job.interfaces),
         )
         self._early = stack.enter_context(self._new_starter(BARE)) if job.runtime == BARE else None
         self._open(stack)

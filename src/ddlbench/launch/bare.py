@@ -1,6 +1,6 @@
 """The command of workers that run in a virtual environment on the host itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ddlbench.launch.network_variables import network_variables
 from ddlbench.system.package import package_root
@@ -23,7 +23,7 @@ def workers_argv(python: str, worker: str) -> list[str]:
 
 
 def workers_environment(
-    inherited: Mapping[str, str], *, threads: int, interface: str, infiniband_port: str | None = None
+    inherited: Mapping[str, str], *, threads: int, interface: str, infiniband_ports: Sequence[str] = ()
 ) -> dict[str, str]:
     """Choose the environment variables of workers: our package, their threads, and the network interface.
 
@@ -36,7 +36,7 @@ def workers_environment(
         inherited: the driver's variables, of which a few are kept.
         threads: that a worker computes with.
         interface: the name of the network interface.
-        infiniband_port: the one below the interface (`mlx5_0:1`); None if there is none.
+        infiniband_ports: those that NCCL may use (`mlx5_0:1`); none over Ethernet.
 
     Returns:
         Values by name.
@@ -53,5 +53,5 @@ def workers_environment(
             "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         }
-        | network_variables(interface, infiniband_port)
+        | network_variables(interface, infiniband_ports)
     )

@@ -6,14 +6,17 @@ ethernet     a card, or a bond or VLAN of cards, that is up, has an IPv4 address
 infiniband   an IPoIB interface with the same properties, above an active InfiniBand port (RoCE is ethernet)
 
 If there are several, the fastest is taken, provided that the speed of each is known; of equally fast ones, the one
-with a default route. If more than one is left, it is an error, and the configuration must name one (`interfaces`). A
-wireless or virtual interface carries ethernet only if the configuration names it.
+with a default route. If more than one is left, the first by name is taken for infiniband, as the ports of a node for
+GPUs are alike and NCCL uses all of them (`infiniband_ports`); otherwise it is an error, and the configuration must name
+one (`interfaces`). A wireless or virtual interface carries ethernet only if the configuration names it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, get_args
 
 from ddlbench.errors import ConfigError, DdlbenchError, nearest
+from ddlbench.network.hca import SYS, ports
 from ddlbench.network.interfaces import Interface, interfaces, speed, table
 
 Fabric = Literal["loopback", "emulated", "ethernet", "infiniband"]
@@ -55,6 +58,30 @@ def interface_of(fabric: str, named: Mapping[str, str | None]) -> Interface:
     return choose(fabric, interfaces(), default_route=default_route(), named=named.get(fabric))
 
 
+def infiniband_ports(
+    interface: Interface, named: Mapping[str, str | None], sys: Path = SYS
+) -> tuple[str, ...]:
+    """List the ports that NCCL may use beside an interface: all active ones of its rate, unless it was named.
+
+    A port needs no interface of its own for that: NCCL only meets at an address, and then talks by RDMA.
+
+    Args:
+        interface: that carries the fabric.
+        named: as for `interface_of`.
+        sys: where sysfs is mounted.
+
+    Returns:
+        Their names in NCCL (`mlx5_0:1`); none where the interface is not InfiniBand's.
+    """
+    below = interface.hca
+    if below is None or interface.kind != "infiniband":
+        return ()
+    if named.get("infiniband"):
+        return (below.name,)
+    alike = (below.link_layer, below.rate_gbit, "ACTIVE")
+    return tuple(each.name for each in ports(sys) if (each.link_layer, each.rate_gbit, each.state) == alike)
+
+
 def choose(
     fabric: str, found: Sequence[Interface], *, default_route: Collection[str] = (), named: str | None = None
 ) -> Interface:
@@ -87,6 +114,8 @@ def choose(
         for each in fit
     }
     best = [each for each in fit if ranks[each.name] == max(ranks.values())]
+    if fabric == "infiniband" and all_known:
+        return min(best, key=lambda each: each.name)
     if len(best) > 1:
         names = ", ".join(each.name for each in best)
         why = speed(best[0].speed_mbit) if all_known else "not all tell their speed"

@@ -53,11 +53,6 @@ class Interface:
         """Its first IPv4 address; None if it has none."""
         return next((each for each in self.addresses if ":" not in each), None)
 
-    @property
-    def infiniband_port(self) -> str | None:
-        """The InfiniBand port below it (`mlx5_0:1`); None for Ethernet, also where its card can do RDMA."""
-        return self.hca.name if self.hca and self.kind == "infiniband" else None
-
 
 class Addresses(NamedTuple):
     """An interface's hardware address, and its internet addresses without link-local ones."""
