@@ -130,8 +130,9 @@ def test_real_and_replayed_points_have_groups_of_their_own(tmp_path):
     assert [run.group.get("replay") for run in runs] == [None, "v100"]
 
 
-def test_epochs_of_replayed_compute_are_refused_with_what_does_both(tmp_path):
-    text = refused(tmp_path, epochs=2, steps_per_epoch=10)
+@pytest.mark.parametrize("steps_per_epoch", [10, None])
+def test_epochs_of_replayed_compute_are_refused_with_what_does_both(tmp_path, steps_per_epoch):
+    text = refused(tmp_path, epochs=2, steps_per_epoch=steps_per_epoch)
     assert "grids.latency.epochs: 2 epochs of replayed compute learn nothing" in text
     assert "`compute: real`" in text
     assert "a figure can show both" in text

@@ -21,12 +21,14 @@ def mistakes(axes: Axes, hosts: Mapping[str, Hosts], file: str, path: Path_) -> 
         path: of the grid in the file.
 
     Yields:
-        Those of any grid; if there are none, those of one whose compute is replayed.
+        That replay learns nothing; those of any grid; if there are none of them, the others of one whose compute is
+        replayed.
     """
+    if "replay" in axes["compute"].values:
+        yield from _nothing_to_learn(axes)  # first: what any grid lacks for `epochs` would not help this one
     if found := list(grid.problems(axes, hosts, file, path)):
         yield from found
     elif "replay" in axes["compute"].values:
-        yield from _nothing_to_learn(axes)
         yield from _not_replayed(axes)
         yield from _without_profile(axes, hosts)
     if "hosts" in axes and "real" in axes["compute"].values:
