@@ -200,7 +200,7 @@ def test_replayed_compute_needs_emulated_links(tmp_path):
 
 def first(devices: dict) -> dict:
     of_v100 = devices["v100"]["profiles"]
-    of_v100[:] = [profile for profile in of_v100 if profile["batch"] == 128]
+    of_v100[:] = [profile for profile in of_v100 if (profile["model"], profile["batch"]) == ("resnet50", 128)]
     profile: dict = of_v100[0]
     return profile
 
