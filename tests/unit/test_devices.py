@@ -227,17 +227,20 @@ MISTAKES = {
     "backward_ms[1]: 'x' is not a time": lambda devices: measured(devices, [1.0, "x", 1.0]),
     "backward_ms: 3 is not a list of times": lambda devices: measured(devices, 3),
     "forward_ms: a step that takes no time at all is none": lambda devices: measured(devices, [0.0] * 161),
+    "source.link: is missing (what was published": lambda devices: measured(
+        devices, [1.0] * 161, origin="published"
+    ),
     "images_per_second: has no place in a measured profile": lambda devices: measured(
         devices, [1.0] * 161, images_per_second=4
     ),
 }
 
 
-def measured(devices: dict, backward_ms: object, **more: object) -> None:
+def measured(devices: dict, backward_ms: object, origin: str = "measured", **more: object) -> None:
     """Make the first profile one that was measured."""
     profile = first(devices)
     profile.pop("images_per_second")
-    profile["source"] = {"origin": "measured", "text": "a test of this file", "date": "2026-01"}
+    profile["source"] = {"origin": origin, "text": "a test of this file", "date": "2026-01"}
     profile.update(forward_ms=0, backward_ms=backward_ms, optimizer_ms=0, **more)
 
 

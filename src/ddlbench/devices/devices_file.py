@@ -55,6 +55,8 @@ def _wrong_times(given: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     """What is wrong with the times of a profile, with its place in the profile."""
     origin = given["source"]["origin"]
     parts = [key for key in _PARTS if key in given]
+    if origin != "measured" and "link" not in given["source"]:
+        yield ("source", "link"), "is missing (what was published needs the publication's address)"
     if origin == "computed":
         if "images_per_second" not in given:
             yield (
@@ -63,8 +65,6 @@ def _wrong_times(given: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
             )
         for key in parts:
             yield (key,), "has no place in a computed profile, whose parts follow from images_per_second"
-        if "link" not in given["source"]:
-            yield ("source", "link"), "is missing (a published rate needs the publication's address)"
         return
     if "images_per_second" in given:
         yield (
