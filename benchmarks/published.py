@@ -1,4 +1,4 @@
-"""Published scaling beside ours: from the tables of figures into docs/replay.md, between its two markers.
+"""Published scaling beside ours: from the tables of figures into docs/replayed-figures.md, between its two markers.
 
 python -m benchmarks.published [--results results/paper --results results/scaling ...]
 
@@ -19,7 +19,7 @@ import yaml
 from benchmarks.common import ROOT
 
 LISTED = ROOT / "benchmarks" / "published.yaml"
-PAGE = ROOT / "docs" / "replay.md"
+PAGE = ROOT / "docs" / "replayed-figures.md"
 RESULTS = (Path("results/paper"), Path("results/scaling"))
 BEGIN, END = "<!-- published -->", "<!-- /published -->"
 NOT_YET = "not measured yet"

@@ -258,7 +258,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def test_the_documents_table_has_the_known_batches_of_each_device():
-    lines = (REPOSITORY / "docs/replay.md").read_text().splitlines()
+    lines = (REPOSITORY / "docs/devices.md").read_text().splitlines()
     (head,) = (line for line in lines if line.startswith("| images a step that are known"))
     models = cells_of(head)[1:]
     table = {line.split("`")[1]: cells_of(line)[1:] for line in lines if line.startswith("| `")}
