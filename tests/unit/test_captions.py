@@ -105,7 +105,7 @@ def test_how_fast_a_core_counts_for_vcpus_is_said_with_its_error_or_that_it_was_
 
 
 def test_vcpus_are_not_spoken_of_where_all_compute_is_replayed():
-    picture, whole = said(vcpus=4, memory_gb=256.0, replay="V100, fp32 (computed)")
+    picture, whole = said(vcpus=4, memory_gb=256.0, replay="t2.small, fp32 (measured)")
     assert "vCPU" not in picture + whole
     assert "256 GB a host" in whole
     assert "4 vCPUs and 256 GB a host" in said(vcpus=4, memory_gb=256.0)[1]
@@ -142,6 +142,28 @@ def test_waits_for_a_hosts_own_cores_are_said_where_nothing_of_the_host_explains
 
 def test_the_memory_that_hosts_really_had_stands_beside_the_studys():
     assert "1 vCPU and 2.5 GB (the study: 4 GB) a host" in said(host_memory_gb=2.5)[1]
+    assert "1 vCPU and 4 GB a host" in said(host_memory_gb=16.0)[1]
+
+
+def test_the_memory_of_hosts_is_from_the_least_to_the_most_with_those_that_had_all_of_it():
+    table = made_up_table({"batch_size": [64, 128], "workers": [1, 2, 4]})
+    table["host_memory_gb"] = table["workers"].map({1: 4.0, 2: 4.0, 4: 2.5})
+    assert "1 vCPU and 2.5 to 4 GB (the study: 4 GB) a host" in caption(points(table, BY_BATCH), BY_BATCH)
+
+
+BY_WAITING = {"replay": "V100, fp32 (computed)", "replayed_compute_ms": 310.7, "host_memory_gb": 2.5}
+
+
+def test_hosts_replayed_by_waiting_are_said_to_have_neither_memory_nor_a_share_of_a_core():
+    picture, whole = said(**BY_WAITING)
+    assert "GB" not in picture + whole
+    assert "share of one" not in picture
+    assert "4 workers): links are slower by that factor, and times are divided by it." in picture
+    table = made_up_table({"batch_size": [64, 128], "workers": [1, 2, 4]}, **BY_WAITING)
+    table.loc[table["batch_size"] == 64, "replayed_compute_ms"] = None
+    mixed = caption(points(table, BY_BATCH), BY_BATCH)
+    assert "2.5 GB (the study: 4 GB) a host" in mixed
+    assert "a host that computes has a core or a share of one" in mixed
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def _rows(
             "dilation": max((record["dilation"] for record in records), default=None),
             "dilation_least": min((record["dilation"] for record in records), default=None),
             **of_hosts(records, parts),
-            "replayed_compute_ms": _replayed_compute_ms(entry["point"]),
+            "replayed_compute_ms": replayed_compute_ms(entry["point"]),
             "backend": (records[0].get("link") or {}).get("backend") if records else None,
             "host": manifest.get("host"),
             "hosts_differ_in": ", ".join((manifest.get("differing_hosts") or {}).get(entry["id"], ()))
@@ -172,8 +172,15 @@ def _software(records: Sequence[Record]) -> Row:
     }
 
 
-def _replayed_compute_ms(point: Mapping[str, Any]) -> float | None:
-    """What a worker computes in a step, where that is replayed by waiting; None: compute takes CPU time."""
+def replayed_compute_ms(point: Mapping[str, Any]) -> float | None:
+    """Say what a worker's compute takes of a step, where it is replayed by waiting.
+
+    Args:
+        point: as the manifest holds it.
+
+    Returns:
+        Milliseconds; None: compute takes CPU time.
+    """
     replay = Replay.from_dict(point["replay"]) if point.get("replay") else None
     return replay.step_ms if replay and replay.kind == "gpu" else None
 

@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 
 from ddlbench.figures.words import NAMES, listed, values_of
+from ddlbench.measurements.host_columns import is_short_of_memory
 from ddlbench.plan.study import Figure
 
 LINK_COLUMNS = ("bandwidth_mbit", "latency_ms", "loss_percent")
@@ -84,8 +85,23 @@ def computed_here(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["replay"].isna()] if "replay" in rows else rows
 
 
+def by_waiting(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Say which points had their compute replayed by waiting: their hosts share all cores and have no memory each.
+
+    Args:
+        rows: of a table.
+
+    Returns:
+        One value for each row; False where the table is an older one, which does not say.
+    """
+    if "replayed_compute_ms" not in rows:
+        return pd.Series(False, index=rows.index)
+    return rows["replayed_compute_ms"].notna()
+
+
 def _hosts(rows: pd.DataFrame) -> list[str]:
     """What a host has, if it is the same for all points."""
+    rows = rows[~by_waiting(rows)]
     if not {"vcpus", "memory_gb"} <= set(rows):
         return []
     hosts = rows[["vcpus", "memory_gb"]].drop_duplicates()
@@ -97,10 +113,12 @@ def _hosts(rows: pd.DataFrame) -> list[str]:
 
 
 def _memory(rows: pd.DataFrame, studied_gb: float) -> str:
-    """The memory of a host: as the study has it, or what it really had beside that."""
-    had = [gb for gb in values_of(rows, "host_memory_gb") if gb < studied_gb]
-    real = f"{min(had):g}" if len(had) == 1 else f"{min(had):g} to {max(had):g}" if had else ""
-    return f"{real} GB (the study: {studied_gb:g} GB)" if had else f"{studied_gb:g} GB"
+    """The memory of a host: as the study has it, or what hosts really had beside that."""
+    had = [min(gb, studied_gb) for gb in values_of(rows, "host_memory_gb")]
+    if not any(is_short_of_memory({"host_memory_gb": gb, "memory_gb": studied_gb}) for gb in had):
+        return f"{studied_gb:g} GB"
+    real = " to ".join(dict.fromkeys(f"{gb:g}" for gb in (min(had), max(had))))
+    return f"{real} GB (the study: {studied_gb:g} GB)"
 
 
 def _worded(text: str, value: Any) -> str:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from ddlbench.figures.captions.conditions import computed_here, fabrics, is_emulated
+from ddlbench.figures.captions.conditions import by_waiting, computed_here, fabrics, is_emulated
 from ddlbench.figures.captions.emulation_error import emulation_error
 from ddlbench.figures.words import counted, listed, values_of
 
@@ -75,18 +75,20 @@ def cores(measured: pd.DataFrame) -> list[str]:
     Returns:
         Sentences: the time dilation and what it means, and how a host of several vCPUs was made of one core.
     """
+    waits = by_waiting(measured)
     if (measured["dilation"] == 1).all():
         own = "each host has its cores to itself"
-        return [f"Time dilation 1: {own}." if is_emulated(measured) else "Time dilation 1."]
-    what = (
-        f"Time dilation {dilations(measured)}: a host has a core or a share of one, its link is slower by that factor, "
-        "and times are divided by it."
-    )
-    computing = computed_here(measured)
-    vcpus = [count for count in values_of(computing, "vcpus") if count > 1]
+        return [
+            f"Time dilation 1: {own}." if is_emulated(measured) and not waits.any() else "Time dilation 1."
+        ]
+    computing = " that computes" if waits.any() else ""
+    share = "" if waits.all() else f"a host{computing} has a core or a share of one, "
+    what = f"Time dilation {dilations(measured)}: {share}links are slower by that factor, and times are divided by it."
+    real = computed_here(measured)
+    vcpus = [count for count in values_of(real, "vcpus") if count > 1]
     if not vcpus or not is_emulated(measured):
         return [what]
-    return [what, threads(computing, listed(vcpus))]
+    return [what, threads(real, listed(vcpus))]
 
 
 def threads(measured: pd.DataFrame, vcpus: str) -> str:
