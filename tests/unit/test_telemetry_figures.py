@@ -86,6 +86,20 @@ def test_what_must_be_said_is_in_the_picture_and_in_the_caption(tmp_path):
     assert "The paper shows something." in files[-1].read_text()
 
 
+def test_replayed_compute_is_said_with_its_device_and_what_is_uneven_or_shared():
+    text = captioning(shown())(drawn(made_up((2, 4)), shown()), shown())
+    assert "replayed" not in text
+    assert "share of one" in text
+    of = {"replay": "K80, fp32 (computed)", "replayed_compute_ms": 78.8, "uneven": "host 2 is twice as slow"}
+    table = made_up((2, 4), **of, workers_per_host=2, inside="pcie3-x16")
+    table.loc[table["workers"] == 2, "replay"] = None
+    text = captioning(shown())(drawn(table, shown()), shown())
+    assert "Compute is replayed (1 of 2 points): K80, fp32 (computed)." in text
+    assert "Hosts are uneven: host 2 is twice as slow." in text
+    assert "2 workers share a host and its network card, with pcie3-x16 between them." in text
+    assert "share of one" not in text
+
+
 def without_tags(text: str) -> str:
     """The words of a picture, whose lines are elements of their own."""
     return " ".join(re.sub("<[^>]*>", " ", text).split())

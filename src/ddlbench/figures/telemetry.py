@@ -11,7 +11,7 @@ from ddlbench.errors import ConfigError
 from ddlbench.figures import theme
 from ddlbench.figures.axes import XAxis, YAxis, keep, ticks
 from ddlbench.figures.captions.conditions import conditions
-from ddlbench.figures.captions.hosts import cores, machine
+from ddlbench.figures.captions.hosts import cores, machine, replayed, shared_cards, uneven
 from ddlbench.figures.captions.images import images
 from ddlbench.figures.captions.missing import why_missing
 from ddlbench.figures.captions.paper import beside_the_paper, of_what_is_shown
@@ -163,11 +163,12 @@ def how_sampled(rows: pd.DataFrame, figure: Figure) -> list[str]:
         figure: from the study's file.
 
     Returns:
-        Sentences: repetition, sampling and its cost, images, host, dilation.
+        Sentences: repetition, sampling and its cost, images, host, replayed compute, dilation.
     """
     seen = rows[rows["time_s"].notna()]
     if seen.empty:
         return ["Nothing could be shown here."]
+    measured = seen.drop_duplicates("point_id")
     busy = seen["sampler_core_percent"].max()
     last = listed(number + 1 for number in values_of(seen, "repetition"))
     return [
@@ -175,8 +176,11 @@ def how_sampled(rows: pd.DataFrame, figure: Figure) -> list[str]:
         f"{listed(values_of(seen, 'hertz'))} samples a second, by a process that took {busy:.2g} % of a core.",
         *of_what_is_shown(seen, figure),
         *images(seen, figure.y),
-        machine(seen),
-        *cores(seen),
+        machine(measured),
+        *replayed(measured),
+        *uneven(measured),
+        *shared_cards(measured),
+        *cores(measured),
     ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ddlbench.files import write_atomically
 from ddlbench.measurements.provenance import repository_root
 from ddlbench.measurements.record import Record, steps
-from ddlbench.measurements.tables import cell, read_manifest, records_of
+from ddlbench.measurements.tables import cell, read_manifest, records_of, replayed_compute_ms
 from ddlbench.telemetry import series
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ def tabulate(manifests: Sequence[Path | str]) -> tuple["pandas.DataFrame", list[
     Returns:
         The table, and the telemetry files that it was made from. Columns: study, grid, point_id, the point's keys,
         status, reason, repetition, steps (timed), dilation, hertz (samples in a second of the nodes),
-        sampler_core_percent, backend, host (the machine), node, role, time_s (the middle of the interval, since the
-        first timed step began), interval_s, and the columns of `series.RATES`, empty if a node does not have them. A
-        point without telemetry is one row with its status and reason.
+        sampler_core_percent, backend, host (the machine), replayed_compute_ms (as of `tables.aggregate`), node, role,
+        time_s (the middle of the interval, since the first timed step began), interval_s, and the columns of
+        `series.RATES`, empty if a node does not have them. A point without telemetry is one row with its status and
+        reason.
 
     Raises:
         DdlbenchError: a file is damaged or missing; names it.
@@ -46,6 +47,7 @@ def tabulate(manifests: Sequence[Path | str]) -> tuple["pandas.DataFrame", list[
                 "status": entry["status"],
                 "reason": entry.get("reason"),
                 "host": manifest.get("host"),
+                "replayed_compute_ms": replayed_compute_ms(entry["point"]),
             }
             last = next(reversed(records_of(path, entry)), None)
             if last and last["status"] == "measured" and not last.get("telemetry"):
