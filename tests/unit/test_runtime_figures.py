@@ -58,6 +58,14 @@ def test_what_cpus_do_is_no_verdict_on_a_claim_about_gpus():
     assert "no verdict on the claim" in said
 
 
+def test_replayed_compute_is_no_verdict_and_is_not_called_that_of_cpus():
+    rows = epochs((103, 102.5, 103.5), (100, 99.5, 100.5)).assign(devices="cpu", replay="V100, fp32")
+    said = verdict(rows)
+    assert said.endswith("the same time in all runtimes: this is no verdict on the claim.")
+    assert "CPU" not in said
+    assert "contradicts" not in said
+
+
 def test_there_is_no_verdict_on_what_was_not_measured():
     assert "not measured in both" in verdict(epochs((None, None, None), (100, 99, 101)))
 

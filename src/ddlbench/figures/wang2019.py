@@ -8,6 +8,7 @@ import plotnine as p9
 
 from ddlbench.figures import theme
 from ddlbench.figures.captions.caption import caption as usual_caption
+from ddlbench.figures.captions.conditions import computed_here
 from ddlbench.figures.chart import category_chart, line_chart, wrapped
 from ddlbench.figures.probe import OURS, message_caption, message_chart, messages, nearest_size
 from ddlbench.figures.rows import points
@@ -102,20 +103,24 @@ def verdict(rows: pd.DataFrame) -> str:
     """State the paper's claim (Wang 2019, figure 3) and, for each number of workers, what was measured here.
 
     The interval of a ratio is the widest that the intervals of both times allow. What CPUs do is no verdict on the
-    claim, which is about GPUs.
+    claim, which is about GPUs; nor is what no runtime can change, as compute is replayed.
 
     Args:
         rows: from `rows.points`, epoch times in seconds.
 
     Returns:
-        One sentence for the claim, and one for each number of workers; of CPUs one more.
+        One sentence for the claim, and one for each number of workers; of CPUs and of replayed compute one more.
     """
     on_gpus = set(rows["devices"]) == {"gpu"}
     sentences = [
         f"Claimed, on GPUs: Singularity (now Apptainer) is about {CLAIMED_PERCENT} % faster than Docker.",
         *(_compared(rows[rows["workers"] == each], each, on_gpus) for each in sorted(set(rows["workers"]))),
     ]
-    if not on_gpus:
+    if computed_here(rows).empty:
+        sentences.append(
+            "Compute is replayed and takes the same time in all runtimes: this is no verdict on the claim."
+        )
+    elif not on_gpus:
         sentences.append("On CPUs this is no verdict on the claim.")
     return " ".join(sentences)
 
