@@ -140,6 +140,22 @@ def test_waits_for_a_hosts_own_cores_are_said_where_nothing_of_the_host_explains
         assert "own cores" not in said(**{"got_percent": 99.0, **facts})[0]
 
 
+def test_a_host_that_got_less_than_its_share_of_a_core_is_said():
+    words = "A host got 89 % of its share of a core at worst (6 of 6 points): times may be too long."
+    assert words in said(got_percent=89.2)[0]
+    for right in (95.0, 100.4, None):
+        assert "of its share of a core at worst" not in said(got_percent=right)[0]
+
+
+@pytest.mark.parametrize(
+    "hosts", [{"got_percent": 98.0}, {"got_percent": None, "replay": "K80", "replayed_compute_ms": 79}]
+)
+def test_waits_for_shared_cores_are_said_where_shares_do_not_explain_them(hosts):
+    words = "waited for a shared core for up to 12 % of the time (6 of 6 points) longer than its host's share explains."
+    assert words in said(unexplained_wait_percent=12.3, **hosts)[0]
+    assert "waited for a shared" not in said(unexplained_wait_percent=1.0, **hosts)[0]
+
+
 def test_the_memory_that_hosts_really_had_stands_beside_the_studys():
     assert "1 vCPU and 2.5 GB (the study: 4 GB) a host" in said(host_memory_gb=2.5)[1]
     assert "1 vCPU and 4 GB a host" in said(host_memory_gb=16.0)[1]

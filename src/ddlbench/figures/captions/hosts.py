@@ -6,7 +6,7 @@ from ddlbench.figures.captions.conditions import by_waiting, computed_here, fabr
 from ddlbench.figures.captions.emulation_error import emulation_error
 from ddlbench.figures.words import counted, listed, values_of
 
-_MOST_WAITED_PERCENT = 5  # without a word: as narrow as intervals are, or less
+_MOST_OFF_PERCENT = 5  # without a word: as narrow as intervals are, or less
 
 
 def hosts(measured: pd.DataFrame, y: str) -> list[str]:
@@ -28,6 +28,7 @@ def hosts(measured: pd.DataFrame, y: str) -> list[str]:
         *cores(measured),
         *emulation_error(measured, y),
         *shares(measured),
+        *short_of_share(measured),
         *waited(measured),
         *shared_gpus(measured),
     ]
@@ -199,8 +200,28 @@ def shares(measured: pd.DataFrame) -> list[str]:
     ]
 
 
+def short_of_share(measured: pd.DataFrame) -> list[str]:
+    """Say where hosts that share a core got less of it than their share while they trained.
+
+    Args:
+        measured: points that were measured.
+
+    Returns:
+        `A host got 89 % of its share of a core at worst (2 of 8 points): times may be too long.`; empty from 95 % on.
+    """
+    if "got_percent" not in measured:
+        return []
+    short = measured["got_percent"][measured["got_percent"] < 100 - _MOST_OFF_PERCENT]
+    if short.empty:
+        return []
+    where = f"{len(short)} of {counted(len(measured), 'point')}"
+    return [
+        f"A host got {short.min():.0f} % of its share of a core at worst ({where}): times may be too long."
+    ]
+
+
 def waited(measured: pd.DataFrame) -> list[str]:
-    """Say how long threads waited for cores that were their host's alone, if that may have changed a time.
+    """Say how long threads waited for cores without a cause of their hosts, if that may have changed a time.
 
     What they wait for each other is no error: a machine of as many cores would have them wait, too.
 
@@ -208,19 +229,28 @@ def waited(measured: pd.DataFrame) -> list[str]:
         measured: points that were measured.
 
     Returns:
-        `Others had a host's own cores for up to 12 % of the time (2 of 8 points): times may be too long.`, where hosts
-        share no core; empty below 5 %.
+        `Others had a host's own cores for up to 12 % of the time (2 of 8 points): times may be too long.`, and the like
+        of shared cores; empty below 5 %.
     """
     if "unexplained_wait_percent" not in measured:
         return []
-    waits = measured["unexplained_wait_percent"][measured["got_percent"].isna()]
-    long = waits[waits >= _MOST_WAITED_PERCENT]
-    if long.empty:
-        return []
-    where = f"{len(long)} of {counted(len(measured), 'point')}"
-    return [
-        f"Others had a host's own cores for up to {long.max():.0f} % of the time ({where}): times may be too long."
-    ]
+    waits = measured["unexplained_wait_percent"]
+    is_long = waits >= _MOST_OFF_PERCENT
+    shares_cores = measured["got_percent"].notna() | by_waiting(measured)
+    own, shared = waits[is_long & ~shares_cores], waits[is_long & shares_cores]
+    sentences = []
+    if len(own):
+        where = f"{len(own)} of {counted(len(measured), 'point')}"
+        sentences.append(
+            f"Others had a host's own cores for up to {own.max():.0f} % of the time ({where}): times may be too long."
+        )
+    if len(shared):
+        where = f"{len(shared)} of {counted(len(measured), 'point')}"
+        sentences.append(
+            f"A thread waited for a shared core for up to {shared.max():.0f} % of the time ({where}) longer than its "
+            "host's share explains."
+        )
+    return sentences
 
 
 def shared_gpus(measured: pd.DataFrame) -> list[str]:
