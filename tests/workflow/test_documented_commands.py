@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -19,21 +20,35 @@ NAMED_ONLY = ("--lint", "-n", "trace", "emulate", "recommend")
 SCRIPT_OF_THE_READER = "train.py"
 PROCESS = re.compile(r"^snakemake {9}")  # in the drawing of processes
 PAGE = re.compile(r"\banwar2021_fig1[678]\b")  # pictures of the recommender's page
-PLACEHOLDER = re.compile(r"<\w+>|\b[A-Z]{4,}\b")
+PLACEHOLDER = re.compile(r"<\w+>|(?<!\$)\b[A-Z]{4,}\b")
+FENCED = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n)+")
+SCRIPT = re.compile(r"sh -c '[^']*'")  # may have several lines
 
 
 def commands(program: str) -> list[str]:
     """What the pages say after a program's name, in blocks of code and within lines; without comments."""
     found: dict[str, None] = {}
     for page in PAGES:
-        blocks = re.findall(r"```\w*\n(.*?)```", page.read_text(), re.DOTALL)
-        lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
-        lines += re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
-        for line in lines:
+        for line in code_of(page.read_text()):
             words = shlex.split(line, comments=True) if line.startswith(f"{program} ") else []
             if len(words) > 1 and not PLACEHOLDER.search(line) and not PROCESS.search(line):
                 found[shlex.join(words[1:])] = None
     return [each for each in found if each not in (*NAMED_ONLY, SCRIPT_OF_THE_READER)]
+
+
+def code_of(text: str) -> list[str]:
+    """The lines of a page that are code: fenced, indented by four spaces, or within backticks."""
+    rest = FENCED.sub("", text)
+    blocks = [*FENCED.findall(text), *map(dedent, INDENTED.findall(rest))]
+    joined = [SCRIPT.sub(lambda script: script[0].replace("\n", " "), block) for block in blocks]
+    lines = [line.removeprefix("$ ") for block in joined for line in block.splitlines()]
+    return [*lines, *re.findall(r"`([^`\n]+)`", rest)]
+
+
+def test_code_of_a_page_is_fenced_indented_or_within_a_line() -> None:
+    page = "Do `a b`:\n\n    c d\n    e -- sh -c '\n      f'\n\nor\n\n```\n$ g\n    h\n```\n- a list\n    of more\n"
+    assert code_of(page) == ["g", "    h", "c d", "e -- sh -c '   f'", "a b"]
 
 
 @pytest.fixture(scope="module")
