@@ -1,4 +1,6 @@
-"""The table of numbers: from benchmarks/results/*.json into docs/accuracy.md, between its two markers.
+"""The table of numbers: from benchmarks/results/*.json into docs/accuracy.md, and a handful into README.md.
+
+Each page has it between two markers.
 
 python benchmarks/report.py
 """
@@ -6,7 +8,7 @@ python benchmarks/report.py
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,25 +42,49 @@ ORDER = (
         "api",
     ),
 )
+HANDFUL = {  # benchmark -> words of its row that README has; chosen by what they are about, met or missed
+    "coverage": "time-outs that are followed by others",
+    "dilation_two": "k = 1 against 4",
+    "emulate": "1000 Mbit/s",
+    "prediction": "predicted from a quarter",
+    "api": "p99 of the latency",
+}
 _CHANGES = re.compile(r"\bdefault (configuration|grid|figures)\b")  # from day to day
 BEGIN, END = "<!-- numbers -->", "<!-- /numbers -->"
 
 
 def main() -> None:
     trial = os.environ.get("BENCHMARK_RESULTS")
-    folder = Path(trial or ROOT / "benchmarks" / "results")
+    measured = results(Path(trial or ROOT / "benchmarks" / "results"))
+    print(table(measured))
+    for name, text in pages(measured).items():
+        page = ROOT / name
+        if trial or not measured:
+            print(f"{name} stays as it is")
+        elif BEGIN not in (old := page.read_text()):
+            print(f"{name} stays as it is: it has no {BEGIN} ... {END}")
+        else:
+            page.write_text(with_table(old, text))
+
+
+def results(folder: Path) -> list[Mapping[str, Any]]:
+    """What was measured, in the order of the table."""
     files = [
         file for name in ORDER for file in (folder / f"{name}.json", *sorted(folder.glob(f"{name}_*.json")))
     ]
-    text = table(json.loads(file.read_text()) for file in files if file.is_file())
-    print(text)
-    page = ROOT / "docs" / "accuracy.md"
-    if trial or not any(file.is_file() for file in files):
-        print("docs/accuracy.md stays as it is")
-    elif BEGIN not in (old := page.read_text()):
-        print(f"docs/accuracy.md stays as it is: it has no {BEGIN} ... {END}")
-    else:
-        page.write_text(with_table(old, text))
+    return [json.loads(file.read_text()) for file in files if file.is_file()]
+
+
+def pages(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The table of each page, by its path below the repository's root."""
+    return {"docs/accuracy.md": table(results), "README.md": table(handful(results))}
+
+
+def handful(results: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The results with the rows of HANDFUL alone."""
+    for result in results:
+        if words := HANDFUL.get(result["benchmark"]):
+            yield {**result, "rows": [row for row in result["rows"] if words in row["what"]]}
 
 
 def table(results: Iterable[Mapping[str, Any]]) -> str:

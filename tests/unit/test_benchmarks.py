@@ -100,6 +100,26 @@ def test_the_table_takes_the_place_between_the_markers_and_no_other() -> None:
     assert report.with_table(once, "new") == once
 
 
+@pytest.mark.parametrize("name", ["docs/accuracy.md", "README.md"])
+def test_the_pages_have_the_numbers_that_were_measured(name: str) -> None:
+    page = (report.ROOT / name).read_text()
+    text = report.pages(report.results(report.ROOT / "benchmarks/results"))[name]
+    assert report.with_table(page, text) == page, "python benchmarks/report.py writes them"
+
+
+def test_the_handful_has_a_row_of_each_of_its_benchmarks_with_what_it_missed() -> None:
+    names = {name: f"speed of {words}" for name, words in report.HANDFUL.items()}
+    rows = {"at_least": "4", "measured": "3", "peer": "torchrun", "met": False}
+    results = [
+        benchmarked(name, rows | {"what": what}, rows | {"what": "else"}) for name, what in names.items()
+    ]
+    text = report.table(report.handful([*results, benchmarked("speed", rows | {"what": "speed"})]))
+    assert [line.split(" | ")[0] for line in text.splitlines()[2:7]] == [
+        f"| {what}" for what in names.values()
+    ]
+    assert text.count("**missed:**") == len(names)
+
+
 @pytest.mark.parametrize("link", list(probe.LINKS))
 def test_the_blocks_of_a_curve_are_all_of_its_sizes(link: str) -> None:
     found = [
