@@ -44,3 +44,16 @@ def test_batches_that_the_paper_ran_on_fewer_hosts_are_told_where_they_are_shown
     ):
         assert words in large
         assert words not in small
+
+
+def test_hosts_whose_compute_is_replayed_are_not_said_to_have_a_gpus_memory():
+    shown = of_study("shi2019", "images_per_second")
+    real, replayed = (
+        " ".join(
+            each.text
+            for each in that_hold(made_up_table({"workers": [2]}, memory_gb=15.75, compute=compute), shown)
+        )
+        for compute in ("real", "replay")
+    )
+    assert "a host here has both" in real
+    assert "a host here has both" not in replayed
