@@ -16,7 +16,7 @@ from tests.support.repository import REPOSITORY, copy_of_the_repository, environ
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(REPOSITORY.glob("docs/*.md"))]
 # Whole commands are elsewhere; workflow/lint.py runs the lint.
-NAMED_ONLY = ("--lint", "-n", "trace", "emulate", "recommend")
+NAMED_ONLY = ("--lint", "-n", "trace", "emulate", "recommend", "profile")
 SCRIPT_OF_THE_READER = "train.py"
 PROCESS = re.compile(r"^snakemake {9}")  # in the drawing of processes
 PAGE = re.compile(r"\banwar2021_fig1[678]\b")  # pictures of the recommender's page
