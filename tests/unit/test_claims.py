@@ -10,6 +10,7 @@ from ddlbench.claims.judge import judge
 from ddlbench.claims.report import judge_files, verdicts
 from ddlbench.claims.screen import by_claim, overview
 from ddlbench.errors import ConfigError
+from ddlbench.measurements.host_columns import own_error
 from ddlbench.measurements.metrics import METRICS
 from ddlbench.plan import load
 
@@ -81,18 +82,24 @@ def test_a_ratio_is_judged_by_its_whole_interval(tmp_path, tables, verdict):
     assert judge(claim(tmp_path), tables).verdict == verdict
 
 
-THREADS = {"vcpu_speedup_low": 1.5, "vcpu_speedup_high": 2.6}
-
-
-def test_times_that_hang_on_how_fast_different_numbers_of_threads_are_have_wider_intervals(tmp_path):
-    text = TEXT.replace("quantity: time_s", "quantity: step_time_ms")
-    tables = {
-        name: rows.rename(columns=lambda column: column.replace("time_s", "step_time_ms"))
-        for name, rows in table(10, 5, **THREADS).items()
-    }
-    (rows,) = tables.values()
-    for speedups, verdict in (([2.0, 2.0], "replicated"), ([2.0, 2.1], "undecided")):
-        assert judge(claim(tmp_path, text), {"a_fig1": rows.assign(vcpu_speedup=speedups)}).verdict == verdict
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"systematic_error_percent": 8.0},
+        {"vcpu_speedup": 2.0, "vcpu_speedup_low": 1.8, "vcpu_speedup_high": 2.1},
+    ],
+)
+def test_the_emulations_own_error_is_in_the_intervals_of_times_and_of_nothing_else(tmp_path, error):
+    for quantity, wider, verdict in (
+        ("step_time_ms", own_error(error) ** 2, "undecided"),
+        ("train_loss", 1, "replicated"),
+    ):
+        rows = table(10, 5, **error)["a_fig1"]
+        rows.columns = rows.columns.str.replace("time_s", quantity)
+        text = TEXT.replace("quantity: time_s", f"quantity: {quantity}")
+        found = judge(claim(tmp_path, text), {"a_fig1": rows})
+        assert found.verdict == verdict
+        assert found.low == pytest.approx(0.5 * 0.99 / 1.01 / wider)
 
 
 @pytest.mark.parametrize(

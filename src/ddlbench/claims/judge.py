@@ -10,8 +10,8 @@ import pandas as pd
 
 from ddlbench.claims.claim import REPLAYED, Claim, Setting
 from ddlbench.figures.rows import matching
-from ddlbench.measurements.host_columns import is_short_of_memory, thread_error
-from ddlbench.measurements.metrics import METRICS, OfStepTime, bounds_of
+from ddlbench.measurements.host_columns import is_short_of_memory, own_error
+from ddlbench.measurements.metrics import OfStepTime, bounds_of, metric_of
 
 REPLICATED, CONTRADICTED, UNDECIDED, NOT_REACHED = "replicated", "contradicted", "undecided", "not reached"
 DOES_NOT_FIT = "does_not_fit"
@@ -120,14 +120,12 @@ def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
 
 
 def _points(quantity: str, rows: Sequence[Mapping[str, Any]]) -> list[_Measured]:
-    """Take values with intervals, wider ones where times hang on how fast different numbers of threads are."""
-    differ = len({row.get("vcpu_speedup") for row in rows}) > 1 and isinstance(
-        METRICS.get(quantity), OfStepTime
-    )
+    """Take values with intervals; those of times hold the emulation's own error, as light bars of figures do."""
+    is_time = isinstance(metric_of(quantity), OfStepTime)
     return [
         _Measured(float(row[quantity]), row[f"{quantity}_low"] / error, row[f"{quantity}_high"] * error)
         for row in rows
-        for error in [thread_error(row) if differ else 1.0]
+        for error in [own_error(row) if is_time else 1.0]
     ]
 
 

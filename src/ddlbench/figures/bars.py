@@ -6,7 +6,7 @@ import pandas as pd
 import plotnine as p9
 
 from ddlbench.figures.captions.emulation_error import has_systematic_error
-from ddlbench.measurements.host_columns import thread_error
+from ddlbench.measurements.host_columns import own_error
 
 _LIGHT = 0.35
 
@@ -44,9 +44,8 @@ def widest(rows: pd.DataFrame, y: str) -> tuple["pd.Series[float]", "pd.Series[f
     low, high = (rows[f"{y}_{end}"].fillna(rows[y]).astype(float) for end in ("low", "high"))
     if not has_systematic_error(rows, y):
         return low, high
-    factor = 1 + rows["systematic_error_percent"].astype(float).fillna(0.0) / 100
-    factor *= [thread_error(row) for row in rows.to_dict("records")]
-    return low / factor, high * factor
+    factors = [own_error(row) for row in rows.to_dict("records")]
+    return low / factors, high * factors
 
 
 def _layer(points: pd.DataFrame, low: str, high: str, width: float, opacity: float) -> p9.geom_errorbar:

@@ -31,6 +31,19 @@ def of_hosts(records: Sequence[Record], parts: Sequence[Record]) -> Row:
     }
 
 
+def own_error(row: Mapping[Any, Any]) -> float:
+    """Say how far times may be off by what no repetition shows: the emulation's own error, and that of its threads.
+
+    Args:
+        row: of a table.
+
+    Returns:
+        A factor, by which times may be too long or too short; 1 where nothing is known.
+    """
+    percent = float(row.get("systematic_error_percent") or 0.0)
+    return (1.0 if math.isnan(percent) else 1 + percent / 100) * thread_error(row)
+
+
 def thread_error(row: Mapping[Any, Any]) -> float:
     """Say how far times may be off because it is not certain how fast the threads of a host are.
 
