@@ -110,6 +110,29 @@ def test_an_order_is_judged_by_whether_intervals_overlap(tmp_path, times, verdic
     assert judge(claim(tmp_path, text), table(*times)).verdict == verdict
 
 
+@pytest.mark.parametrize("test", ["order", "least"])
+@pytest.mark.parametrize(
+    ("times", "half", "said"),
+    [
+        ((10, 10.02), 0.0005, "undecided: as good as equal (within 2 %): p2 and p1"),
+        ((10.02, 10), 0.0005, "undecided: as good as equal (within 2 %): p2 and p1"),
+        ((10, 10.15), 0.005, "undecided: do not surely differ by 2 %: measure p2 and p1 more often"),
+        ((10, 10.5), 0.005, "contradicted: p2 has 10.5, more than 10 of p1"),
+    ],
+)
+def test_a_difference_that_is_certain_and_small_contradicts_nothing(tmp_path, test, times, half, said):
+    text = LEAST.replace("least", test).replace("{rate: 3}, {rate: 1}, {rate: 2}", "{rate: 2}, {rate: 1}")
+    found = judge(claim(tmp_path, text), table(*times, half=half))
+    assert f"{found.verdict}: {found.reason}" == said
+
+
+def test_an_order_may_have_a_tolerance_of_its_own(tmp_path):
+    text = LEAST.replace("[{rate: 3}, {rate: 1}, {rate: 2}]", "[{rate: 2}, {rate: 1}]")
+    times = table(99.6, 99, half=0.0001)
+    assert judge(claim(tmp_path, text), times).verdict == "undecided"
+    assert judge(claim(tmp_path, text + "  tolerance_percent: 0.2\n"), times).verdict == "replicated"
+
+
 @pytest.mark.parametrize(
     ("times", "verdict"),
     [((10, 12, 4), "replicated"), ((10, 3, 4), "contradicted"), ((10, 12, 10), "undecided")],

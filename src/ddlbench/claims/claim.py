@@ -16,6 +16,10 @@ SETTINGS = {
     "value": "1",
     "fails": "1",
 }  # how many a test needs
+ORDERS = ("order", "least")
+# Of an order, what differs by less is as good as equal: nobody chooses a link or a number of workers for 2 %, and real
+# machines of one kind differ by as much.
+AS_GOOD_AS_EQUAL_PERCENT = 2.0
 ANY, REPLAYED = "any", "replayed"
 DEVICES = ("cpu", "gpu", ANY)
 Setting = Mapping[str, Any]
@@ -28,6 +32,9 @@ class Claim:
     `ratio`: the first setting's quantity by the second's is the paper's value. `order`: the quantity rises from setting
     to setting. `least`: it is less in the first setting than in each other one. `value`: the only setting's quantity is
     the paper's value. `fails`: the only setting does not fit into a host's memory.
+
+    `tolerance_percent` is around the paper's value; of an order and of the least it is what two quantities must differ
+    by at least, AS_GOOD_AS_EQUAL_PERCENT if the claim says nothing.
 
     `frameworks` are those that may judge it, the paper's first: the first one does that was measured in all settings.
     None: any, of which there must be one point in each setting.
@@ -104,6 +111,8 @@ def _claim(at: str, name: str, entry: Any) -> Claim:
     frameworks = entry.get("frameworks", [])
     if not isinstance(frameworks, list) or not set(map(str, frameworks)) <= FRAMEWORKS.keys():
         raise ConfigError(f"{at}: frameworks is {frameworks!r}, expected some of [{', '.join(FRAMEWORKS)}]")
+    if entry["test"] in ORDERS:
+        entry = {"tolerance_percent": AS_GOOD_AS_EQUAL_PERCENT, **entry}
     _check_numbers(at, entry)
     return Claim(name=name, **{**entry, "settings": tuple(settings), "frameworks": tuple(frameworks)})
 
@@ -116,8 +125,8 @@ def _check_numbers(at: str, entry: Mapping[str, Any]) -> None:
         raise ConfigError(f"{at}: has {count} settings, expected {expected} for test {test}")
     for key in ("paper", "tolerance_percent"):
         value: Any = entry.get(key)
-        if test not in ("ratio", "value"):
+        if test == "fails" or (test in ORDERS and key == "paper"):
             if value is not None:
-                raise ConfigError(f"{at}: {key} is {value!r}, but a test {test} has no value")
+                raise ConfigError(f"{at}: {key} is {value!r}, but a test {test} has none")
         elif type(value) not in (int, float) or not 0 < value < float("inf"):
             raise ConfigError(f"{at}: {key} is {value!r}, expected a number above 0")

@@ -66,8 +66,9 @@ def judge(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Judgement:
         tables: of the figures that were measured, by the figure's name.
 
     Returns:
-        Replicated, if our whole interval is within the tolerance around the paper's value (an order: no interval
-        reaches its neighbour's); contradicted, if none of it is; undecided, if some of it is or if there are too few
+        Replicated, if our whole interval is within the tolerance around the paper's value (an order: each value is
+        surely more than its neighbour's by the tolerance); contradicted, if none of it is (an order: one is surely
+        less by the tolerance); undecided, if some of it is, if values are as good as equal, or if there are too few
         repetitions for an interval; not reached, if it was not measured on the claim's devices.
     """
     if claim.figure not in tables:
@@ -101,15 +102,15 @@ def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
         return Judgement(
             UNDECIDED, f"too few repetitions for an interval: measure {', '.join(few)} more often"
         )
+    assert claim.tolerance_percent is not None  # claims are checked when they are read
+    share = claim.tolerance_percent / 100
     if claim.test == "order":
-        return _compared(list(pairwise(zip(points, names, strict=True))))
+        return _compared(list(pairwise(zip(points, names, strict=True))), share)
     if claim.test == "least":
         first, *others = zip(points, names, strict=True)
-        return _compared([(first, other) for other in others])
-    assert claim.paper is not None  # claims are checked when they are read
-    assert claim.tolerance_percent is not None
+        return _compared([(first, other) for other in others], share)
+    assert claim.paper is not None
     ours = points[0] if claim.test == "value" else _ratio(*points)
-    share = claim.tolerance_percent / 100
     verdict = _within(ours, claim.paper * (1 - share), claim.paper * (1 + share))
     reason = (
         f"{claim.paper:g} +- {claim.tolerance_percent:g} % asked, {ours.low:.3g} to {ours.high:.3g} measured"
@@ -207,19 +208,31 @@ def _within(ours: _Measured, low: float, high: float) -> str:
     return CONTRADICTED if ours.high < low or ours.low > high else UNDECIDED
 
 
-def _compared(pairs: Sequence[tuple[tuple[_Measured, str], tuple[_Measured, str]]]) -> Judgement:
-    """Judge whether the first of each pair has less; one wrong pair contradicts that."""
+def _compared(
+    pairs: Sequence[tuple[tuple[_Measured, str], tuple[_Measured, str]]], as_good_as_equal: float
+) -> Judgement:
+    """Judge whether the first of each pair has less, by more than a share of it; one wrong pair contradicts that."""
     ratios = [_ratio(second, first) for (first, _), (second, _) in pairs]
+    more, less = 1 + as_good_as_equal, 1 / (1 + as_good_as_equal)
     for ratio, ((first, name), (second, other)) in zip(ratios, pairs, strict=True):
-        if ratio.high < 1:
+        if ratio.high < less:
             reason = f"{name} has {first.value:.3g}, more than {second.value:.3g} of {other}"
             return Judgement(CONTRADICTED, reason, *ratio)
-    if unclear := [number for number, ratio in enumerate(ratios) if ratio.low <= 1]:
-        names = [f"{pairs[number][0][1]} and {pairs[number][1][1]}" for number in unclear]
-        least = min((ratios[number] for number in unclear), key=lambda ratio: ratio.value)
-        return Judgement(UNDECIDED, f"intervals overlap: measure {'; '.join(names)} more often", *least)
-    less = "; ".join(
+    if unclear := [
+        (ratio, f"{name} and {other}")
+        for ratio, ((_, name), (_, other)) in zip(ratios, pairs, strict=True)
+        if ratio.low <= more
+    ]:
+        equal = [names for ratio, names in unclear if less <= ratio.low and ratio.high <= more]
+        to_measure = [names for _, names in unclear if names not in equal]
+        percent = f"{100 * as_good_as_equal:g} %"
+        reasons = [f"as good as equal (within {percent}): {'; '.join(equal)}"] if equal else []
+        if to_measure:
+            reasons.append(f"do not surely differ by {percent}: measure {'; '.join(to_measure)} more often")
+        least = min((ratio for ratio, _ in unclear), key=lambda ratio: ratio.value)
+        return Judgement(UNDECIDED, ". ".join(reasons), *least)
+    reason = "; ".join(
         f"{first.value:.3g} < {second.value:.3g} ({100 * (ratio.value - 1):.0f} % more)"
         for ratio, ((first, _), (second, _)) in zip(ratios, pairs, strict=True)
     )
-    return Judgement(REPLICATED, less, *min(ratios, key=lambda ratio: ratio.value))
+    return Judgement(REPLICATED, reason, *min(ratios, key=lambda ratio: ratio.value))
