@@ -227,9 +227,19 @@ def test_an_undecided_claim_names_the_points_to_measure(tmp_path):
     assert "p2, p1" in judge(claim(tmp_path), table(10, 5, half=0.2)).reason
 
 
+def test_what_no_measurement_can_judge_is_not_reached_for_the_reason_that_the_claim_says(tmp_path):
+    text = "no_way:\n  says: It is so.\n  place: text\n  not_reached: nobody measures it\n"
+    found = judge(claim(tmp_path, text), {})
+    assert (found.verdict, found.reason) == ("not reached", "nobody measures it")
+    with pytest.raises(ConfigError, match="no_way: has figure, but not_reached: nothing judges it"):
+        claim(tmp_path, text + "  figure: a_fig1\n")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        ("  place: text\n", "", "lacks place"),
+        ("place: text", "place: 3", "place is 3, expected a text"),
         ("test: ratio", "test: ratoi", "test is 'ratoi', expected one of ratio, order, least, value, fails"),
         ("quantity:", "quantty:", "did you mean 'quantity'"),
         ("devices: cpu", "devices: cpu\n  replayed: v100", "replayed is 'v100', expected true or false"),

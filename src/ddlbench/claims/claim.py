@@ -1,7 +1,7 @@
 """A claim of a paper, as config/claims/<study>.yaml writes it."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ SETTINGS = {
     "fails": "1",
 }  # how many a test needs
 ORDERS = ("order", "least")
+TEXTS = ("says", "place", "figure", "quantity")
+OF_WHAT_IS_NOT_REACHED = ("says", "place", "not_reached")
 # Of an order, what differs by less is as good as equal: nobody chooses a link or a number of workers for 2 %, and real
 # machines of one kind differ by as much.
 AS_GOOD_AS_EQUAL_PERCENT = 2.0
@@ -41,21 +43,24 @@ class Claim:
 
     `devices` are those of the paper. Devices that are only replayed judge a claim if it says `replayed: true`: what it
     is about must not follow from the times that are replayed.
+
+    `not_reached` says why no measurement of ours can judge it; such a claim has nothing but what it says, and where.
     """
 
     name: str
     says: str
     place: str
-    figure: str
-    quantity: str
-    test: str
-    settings: tuple[Setting, ...]
-    devices: str
+    figure: str = ""
+    quantity: str = ""
+    test: str = ""
+    settings: tuple[Setting, ...] = ()
+    devices: str = ANY
     frameworks: tuple[str, ...] = ()
     where: Setting = field(default_factory=dict)
     paper: float | None = None
     tolerance_percent: float | None = None
     replayed: bool = False
+    not_reached: str = ""
 
     @property
     def judged_on(self) -> tuple[str, ...]:
@@ -85,19 +90,23 @@ def read_claims(path: Path, root: Path) -> list[Claim]:
 
 
 def _claim(at: str, name: str, entry: Any) -> Claim:
-    known = {each.name: each for each in fields(Claim) if each.name != "name"}
     if not isinstance(entry, dict):
         raise ConfigError(f"{at}: expected the keys of a claim, found {entry!r}")
+    known = {each.name for each in fields(Claim)} - {"name"}
     for key in entry:
         if key not in known:
             raise ConfigError(f"{at}: unknown key {key!r}{nearest(key, known)}")
-    for key, each in known.items():
-        is_needed = each.default is MISSING and each.default_factory is MISSING
-        if is_needed and key not in entry:
+    needed = OF_WHAT_IS_NOT_REACHED if "not_reached" in entry else (*TEXTS, "test", "settings", "devices")
+    for key in needed:
+        if key not in entry:
             raise ConfigError(f"{at}: lacks {key}")
-    for key in ("says", "place", "figure", "quantity"):
-        if not isinstance(entry[key], str) or not entry[key]:
+    for key in (*TEXTS, "not_reached"):
+        if key in entry and (not isinstance(entry[key], str) or not entry[key]):
             raise ConfigError(f"{at}: {key} is {entry[key]!r}, expected a text")
+    if needed == OF_WHAT_IS_NOT_REACHED:
+        if unused := [key for key in entry if key not in needed]:
+            raise ConfigError(f"{at}: has {unused[0]}, but not_reached: nothing judges it")
+        return Claim(name=name, **entry)
     for key, choices in (("test", tuple(SETTINGS)), ("devices", DEVICES)):
         if entry[key] not in choices:
             raise ConfigError(f"{at}: {key} is {entry[key]!r}, expected one of {', '.join(choices)}")

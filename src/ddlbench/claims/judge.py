@@ -71,6 +71,8 @@ def judge(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Judgement:
         less by the tolerance); undecided, if some of it is, if values are as good as equal, or if there are too few
         repetitions for an interval; not reached, if it was not measured on the claim's devices.
     """
+    if claim.not_reached:
+        return Judgement(NOT_REACHED, claim.not_reached)
     if claim.figure not in tables:
         return Judgement(NOT_REACHED, f"not measured; to measure it:  snakemake --cores 4 {claim.figure}")
     claims = [replace(claim, where={"framework": each, **claim.where}) for each in claim.frameworks]
