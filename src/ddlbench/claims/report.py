@@ -8,26 +8,29 @@ from typing import Any
 import pandas as pd
 
 from ddlbench.claims.claim import read_claims
-from ddlbench.claims.judge import VERDICTS, judge
+from ddlbench.claims.judge import CONTRADICTED, REPLICATED, VERDICTS, judge
 from ddlbench.files import write_atomically
 
 Row = Mapping[Hashable, Any]
 
 DIGITS = "%.6g"
+OF_ORDERS = (
+    "Of an order, ours is the value that should be larger divided by the other, where that is least clear."
+)
 COLUMNS = [
     *("study", "claim", "verdict", "reason", "ours", "low", "high", "setup"),
     *("paper", "tolerance_percent", "quantity", "devices", "figure", "place", "says"),
 ]
 
 
-def judge_files(claims: Sequence[Path], tables: Sequence[Path], csv: Path, page: Path) -> None:
+def judge_files(claims: Sequence[Path], tables: Sequence[Path], csv: Path, markdown: Path) -> None:
     """Judge all claims of files and write the verdicts.
 
     Args:
         claims: the studies' files.
         tables: of figures, each named as its figure.
         csv: where a row for each claim goes.
-        page: where the counts and the claims by study go, as Markdown.
+        markdown: where the counts and the claims by study go.
 
     Raises:
         ConfigError: a claim is written wrong.
@@ -35,7 +38,7 @@ def judge_files(claims: Sequence[Path], tables: Sequence[Path], csv: Path, page:
     """
     found = verdicts(claims, tables)
     write_atomically(csv, found.to_csv(index=False, lineterminator="\n", float_format=DIGITS))
-    write_atomically(page, _page(found))
+    write_atomically(markdown, f"# Which claims of the papers hold here\n\n{page(found)}")
 
 
 def verdicts(claims: Iterable[Path], tables: Iterable[Path]) -> pd.DataFrame:
@@ -85,15 +88,60 @@ def counts(found: pd.DataFrame) -> pd.DataFrame:
     return pd.crosstab(found["study"], found["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
 
 
-def _page(found: pd.DataFrame) -> str:
-    lines = ["# Which claims of the papers hold here", "", _line(["study", *VERDICTS]), "|---" * 5 + "|"]
-    lines += [_line([study, *values]) for study, *values in counts(found).itertuples()]
-    heads = ["claim", "verdict", "measured with", "ours", "why"]
-    lines += ["", _line(heads), "|---" * len(heads) + "|"]
-    for row in found.to_dict("records"):
-        says = f"{row['study']}: {row['says']}"
-        lines.append(_line([says, row["verdict"], row["setup"], value_of(row), row["reason"]]))
-    return "\n".join(lines) + "\n"
+def page(found: pd.DataFrame) -> str:
+    """Write the counts, and each claim with its verdict, our value and the reason.
+
+    Args:
+        found: as of `verdicts`.
+
+    Returns:
+        Two tables in Markdown.
+    """
+    rows = [
+        [f"{row['study']}: {row['says']}", row["verdict"], row["setup"], value_of(row), row["reason"]]
+        for row in found.to_dict("records")
+    ]
+    return f"{_counted(found)}\n{_table(['claim', 'verdict', 'measured with', 'ours', 'why'], rows)}"
+
+
+def decided(found: pd.DataFrame) -> str:
+    """Write the counts, and of what was decided our value beside the paper's, folded.
+
+    Args:
+        found: as of `verdicts`.
+
+    Returns:
+        Markdown for GitHub.
+    """
+    rows = [
+        [f"{row['study']}: {row['says']}", row["verdict"], value_of(row) or row["reason"], _asked(row)]
+        for row in found.to_dict("records")
+        if row["verdict"] in (REPLICATED, CONTRADICTED)
+    ]
+    return "\n".join(
+        [
+            _counted(found),
+            f"<details><summary>The {len(rows)} that are replicated or contradicted</summary>\n",
+            f"{OF_ORDERS}\n",
+            _table(["claim", "verdict", "ours", "the paper's"], rows),
+            "</details>\n",
+        ]
+    )
+
+
+def _counted(found: pd.DataFrame) -> str:
+    counted = counts(found)
+    total = [f"all {len(found)}", *counted.sum()]
+    return _table(["study", *VERDICTS], [*map(list, counted.itertuples()), total])
+
+
+def _asked(row: Row) -> str:
+    """What the paper's value asks of ours."""
+    if not pd.isna(row["paper"]):
+        return f"{row['paper']:g} +- {row['tolerance_percent']:g} %"
+    if pd.isna(row["tolerance_percent"]):
+        return "does not fit into memory"
+    return f"above {1 + row['tolerance_percent'] / 100:g}"
 
 
 def value_of(row: Row) -> str:
@@ -108,6 +156,11 @@ def value_of(row: Row) -> str:
     if pd.isna(row["ours"]):
         return ""
     return f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [_line(heads), "|---" * len(heads) + "|", *map(_line, rows)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _line(cells: Sequence[object]) -> str:
