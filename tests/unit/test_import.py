@@ -127,6 +127,21 @@ def test_each_bad_row_is_named_by_its_line_and_left_out(tmp_path, capsys):
     ]
 
 
+def test_a_row_with_more_cells_than_columns_is_a_mistake_and_blanks_at_its_end_are_none(tmp_path):
+    rows = [
+        "workers,batch_size,latency,time_per_epoch",
+        "3,64,000,20,524",
+        "4,64000,20,547,, ",
+        "2,64,0,7,,x",
+    ]
+    found = imported("\n".join(rows), tmp_path)
+    assert [each.time_ms for each in found.measured] == [547_000]
+    assert found.mistakes == [
+        (2, "has 5 cells, where the header names 4 columns"),
+        (4, "has 6 cells, where the header names 4 columns"),
+    ]
+
+
 def test_mixed_units_are_told_apart_by_the_cell_the_name_or_the_usual_one(tmp_path):
     text = "workers;batch;Delay (s);step_time\n2;64;0.02;1.5 s\n2;64;20ms;80\n2;64;20 Mbit/s;80\n"
     found = imported(text, tmp_path)

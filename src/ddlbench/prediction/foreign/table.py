@@ -76,6 +76,7 @@ def import_table(
     mistakes: list[tuple[int, str]] = []
     for line, cells in table.rows:
         try:
+            _check_length(cells, table.header)
             if table.may_have_decimal_commas:
                 _check_commas(cells, columns)
             row = _row(cells, columns, time, images, f"{path.name}: {table.counted} {line}")
@@ -115,6 +116,12 @@ def _with_unit_of_accuracy(columns: dict[str, Column], table: ForeignTable) -> d
             continue
     unit = "fraction" if values[True] >= 9 * values[False] else "percent"
     return columns | {"accuracy": Column(column.number, column.name, unit)}
+
+
+def _check_length(cells: list[str], header: list[str]) -> None:
+    """Raise ValueError where cells are below no name: those before them may be below another's, as of `64,000`."""
+    if any(cell.strip() for cell in cells[len(header) :]):
+        raise ValueError(f"has {len(cells)} cells, where the header names {len(header)} columns")
 
 
 def _check_commas(cells: list[str], columns: Mapping[str, Column]) -> None:
