@@ -158,11 +158,18 @@ def test_a_comma_that_may_be_a_decimal_one_is_no_thousand(tmp_path):
     assert all("may be a decimal one" in mistake for _, mistake in found.mistakes)
 
 
-def test_percent_and_fractions_of_accuracy_are_told_by_all_rows(tmp_path):
-    percent = imported("workers,batch,step_time,accuracy\n1,8,5,97\n2,8,4,0.9\n", tmp_path)
-    assert [each.accuracy_percent for each in percent.measured] == [97, 0.9]
-    fractions = imported("workers,batch,step_time,acc\n1,8,5,0.97\n2,8,4,\n", tmp_path)
-    assert [each.accuracy_percent for each in fractions.measured] == [97, None]
+def test_percent_and_fractions_of_accuracy_are_told_by_most_rows(tmp_path):
+    def of(*accuracies):
+        rows = [f"{workers},8,5,{accuracy}" for workers, accuracy in enumerate(accuracies, 1)]
+        return imported("\n".join(["workers,batch,step_time,acc", *rows]), tmp_path)
+
+    assert [each.accuracy_percent for each in of(97, 98, 0.9).measured] == [97, 98, 0.9]
+    assert [each.accuracy_percent for each in of(0.97, "").measured] == [97, None]
+    fractions = of(0.97, 0.96, 2.1, 0.97, 0.95, 0.96)
+    assert [each.accuracy_percent for each in fractions.measured] == [97, 96, 97, 95, 96]
+    assert fractions.mistakes == [(4, "accuracy is 2.1 (of 1), expected 0 to 100 %")]
+    with pytest.raises(DdlbenchError, match="fractions, or percent"):
+        of(0.97, 2.1)
 
 
 def test_epochs_become_steps_where_the_number_of_images_is_known(tmp_path):

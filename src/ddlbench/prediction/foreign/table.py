@@ -71,7 +71,7 @@ def import_table(
     columns = find_columns(table.header, path, given or {})
     time = next(name for name in TIMES if name in columns)
     columns = {ours: column for ours, column in columns.items() if ours == time or ours not in TIMES}
-    columns = _with_unit_of_accuracy(columns, table)
+    columns = _with_unit_of_accuracy(columns, table, path)
     measured: dict[Measured, int] = {}
     mistakes: list[tuple[int, str]] = []
     for line, cells in table.rows:
@@ -103,8 +103,8 @@ def import_table(
     return Imported(rows, per, mistakes, table.counted, columns, unused)
 
 
-def _with_unit_of_accuracy(columns: dict[str, Column], table: ForeignTable) -> dict[str, Column]:
-    """Accuracies are fractions where nearly all of them are at most 1; the others are mistakes then."""
+def _with_unit_of_accuracy(columns: dict[str, Column], table: ForeignTable, path: Path) -> dict[str, Column]:
+    """Accuracies are fractions where most of them are at most 1; the others are mistakes then."""
     column = columns.get("accuracy")
     if column is None or column.unit:
         return columns
@@ -114,7 +114,12 @@ def _with_unit_of_accuracy(columns: dict[str, Column], table: ForeignTable) -> d
             values[quantity(cells[column.number], None) <= 1] += 1
         except (ValueError, IndexError):
             continue
-    unit = "fraction" if values[True] >= 9 * values[False] else "percent"
+    if values[True] == values[False] > 0:
+        raise DdlbenchError(
+            f"{path}: {column.name!r} has as many values up to 1 as above: fractions, or percent?\n"
+            "  Rename it in the table, as  accuracy_percent  or  accuracy_fraction"
+        )
+    unit = "fraction" if values[True] > values[False] else "percent"
     return columns | {"accuracy": Column(column.number, column.name, unit)}
 
 
