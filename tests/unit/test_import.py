@@ -158,6 +158,27 @@ def test_a_comma_that_may_be_a_decimal_one_is_no_thousand(tmp_path):
     assert all("may be a decimal one" in mistake for _, mistake in found.mistakes)
 
 
+def test_a_point_that_may_stand_between_thousands_is_no_decimal_one_unless_another_is(tmp_path):
+    text = "workers;batch;step_time\n1;64.000;5\n2;64000;0{}5\n"
+    found = imported(text.format(""), tmp_path)
+    assert [line for line, _ in found.mistakes] == [2]
+    assert "may stand between thousands" in found.mistakes[0][1]
+    assert [each.cell.batch_size for each in imported(text.format("."), tmp_path).measured] == [64, 64000]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_quote_that_is_not_closed_loses_its_own_line_alone(tmp_path, end):
+    rows = ["workers,batch,step_time", "1,64,10", '2,"64,20', '3,"6,400",30', "", "4,64,x", '5,"64", 50']
+    found = imported(end.join(rows), tmp_path)
+    assert [each.cell.batch_size for each in found.measured] == [64, 6400, 64]
+    assert found.mistakes == [
+        (3, "has a quote that is not closed on the same line"),
+        (6, "step_time is 'x', which is no number"),
+    ]
+    with pytest.raises(DdlbenchError, match="line 1 has a quote"):
+        imported(end.join(['workers,"batch,step_time', *rows[1:]]), tmp_path)
+
+
 def test_percent_and_fractions_of_accuracy_are_told_by_most_rows(tmp_path):
     def of(*accuracies):
         rows = [f"{workers},8,5,{accuracy}" for workers, accuracy in enumerate(accuracies, 1)]

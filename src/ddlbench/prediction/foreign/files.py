@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ class ForeignTable:
     Attributes:
         header: names of the columns; they may be numbers, if the file names none.
         rows: line number (of a Parquet file: row number) and cells, of each row.
+        mistakes: line number and what is wrong, of each line that is no row.
         counted: what those numbers count, `line` or `row`.
         may_have_decimal_commas: whether something else than commas separates the cells of a CSV.
     """
@@ -38,6 +39,7 @@ class ForeignTable:
     header: list[str]
     rows: list[Row]
     counted: str
+    mistakes: Sequence[tuple[int, str]] = ()
     may_have_decimal_commas: bool = False
 
 
@@ -79,23 +81,35 @@ def _csv(path: Path, content: bytes, header: list[str] | None) -> ForeignTable:
         raise DdlbenchError(f"{path}: line {line} is no text in UTF-8") from None
     first = text.split("\n", 1)[0]
     separator = max(",;\t", key=first.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     rows: list[Row] = []
-    try:
-        for number, cells in enumerate(reader):
-            if number > MOST_ROWS:
-                raise _too_long(path)
-            if any(cell.strip() for cell in cells):
-                rows.append((reader.line_num, cells))
-    except csv.Error as error:
-        raise DdlbenchError(f"{path}: line {reader.line_num}: {error}") from None
+    mistakes: list[tuple[int, str]] = []
+    for number, row in enumerate(io.StringIO(text, newline=""), 1):
+        if number > MOST_ROWS + 1:
+            raise _too_long(path)
+        try:
+            cells = _cells(row, separator)
+        except (csv.Error, ValueError) as error:
+            if header is None and not rows:
+                raise DdlbenchError(f"{path}: line {number} {error}") from None
+            mistakes.append((number, str(error)))
+            continue
+        if any(cell.strip() for cell in cells):
+            rows.append((number, cells))
     if header is None and rows:
         header = rows.pop(0)[1]
-    if not header or not rows:
+    if not header or not (rows or mistakes):
         raise DdlbenchError(f"{path}: has no rows below its header")
     if len(header) > MOST_COLUMNS:
         raise DdlbenchError(f"{path}: has {len(header)} columns; {MOST_COLUMNS} are the most")
-    return ForeignTable([name.strip() for name in header], rows, "line", separator != ",")
+    return ForeignTable([name.strip() for name in header], rows, "line", mistakes, separator != ",")
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    """The cells of a line, which end there: a quote that is not closed would take the rows below it for its own."""
+    cells = next(csv.reader([line.rstrip("\r\n") + "\n"], delimiter=separator))
+    if cells and cells[-1].endswith("\n"):
+        raise ValueError("has a quote that is not closed on the same line")
+    return cells
 
 
 def _parquet(path: Path, content: bytes) -> ForeignTable:

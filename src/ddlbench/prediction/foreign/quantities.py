@@ -25,6 +25,7 @@ UNITS = {
 _PLAIN = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?"
 _GROUPED = r"[-+]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?"
 _QUANTITY = re.compile(rf"(?P<number>{_GROUPED}|{_PLAIN})\s*(?P<unit>%|[A-Za-zµμ]+(?:/s)?)?")
+_MAY_BE_GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}(?![0-9.eE])")
 MICRO = str.maketrans("µμ", "uu")
 MOST_CHARACTERS = 60
 
@@ -42,6 +43,31 @@ def unit_of(text: str) -> str | None:
         return None
     name = text.strip().lower().translate(MICRO).removesuffix("/s")
     return name if name in UNITS else None
+
+
+def has_decimal_point(text: str) -> bool:
+    """Find out whether a number has a point that stands before decimals for sure.
+
+    Args:
+        text: of a table's cell.
+
+    Returns:
+        Whether it does, as `64.5`; not `64.000`.
+    """
+    is_number = len(text) <= MOST_CHARACTERS and _QUANTITY.fullmatch(text.strip())
+    return bool(is_number) and "." in text and not has_unclear_point(text)
+
+
+def has_unclear_point(text: str) -> bool:
+    """Find out whether a number has a point that may also stand between thousands.
+
+    Args:
+        text: of a table's cell.
+
+    Returns:
+        Whether it does, as `64.000`.
+    """
+    return bool(_MAY_BE_GROUPED.match(text.strip()))
 
 
 def quantity(text: str, unit: str | None) -> float:

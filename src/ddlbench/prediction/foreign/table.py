@@ -1,7 +1,7 @@
 """Measured cells from tables of others; each bad row is left out by its line."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,12 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.cell import LIMITS, Cell, Measured
 from ddlbench.prediction.foreign.columns import NEEDED, TIMES, Column, find_columns
 from ddlbench.prediction.foreign.files import ForeignTable
-from ddlbench.prediction.foreign.quantities import MOST_CHARACTERS, quantity
+from ddlbench.prediction.foreign.quantities import (
+    MOST_CHARACTERS,
+    has_decimal_point,
+    has_unclear_point,
+    quantity,
+)
 
 NAMES = ("model", "framework", "strategy")
 RANGES = {  # in base units
@@ -73,12 +78,13 @@ def import_table(
     columns = {ours: column for ours, column in columns.items() if ours == time or ours not in TIMES}
     columns = _with_unit_of_accuracy(columns, table, path)
     measured: dict[Measured, int] = {}
-    mistakes: list[tuple[int, str]] = []
+    mistakes = list(table.mistakes)
+    may_group = table.may_have_decimal_commas and not _has_decimal_points(columns, table)
     for line, cells in table.rows:
         try:
             _check_length(cells, table.header)
             if table.may_have_decimal_commas:
-                _check_commas(cells, columns)
+                _check_marks(cells, columns, may_group)
             row = _row(cells, columns, time, images, f"{path.name}: {table.counted} {line}")
         except ValueError as mistake:
             mistakes.append((line, str(mistake)))
@@ -88,6 +94,7 @@ def import_table(
             mistakes.append((line, f"is the same as {table.counted} {measured[same]}"))
         else:
             measured[same] = line
+    mistakes.sort()
     if not measured:
         first = f"; {table.counted} {mistakes[0][0]}: {mistakes[0][1]}" if mistakes else ""
         raise DdlbenchError(f"{path}: no row is good{first}")
@@ -129,14 +136,28 @@ def _check_length(cells: list[str], header: list[str]) -> None:
         raise ValueError(f"has {len(cells)} cells, where the header names {len(header)} columns")
 
 
-def _check_commas(cells: list[str], columns: Mapping[str, Column]) -> None:
-    """Raise ValueError where a comma may be a decimal one, or one between thousands."""
+def _has_decimal_points(columns: Mapping[str, Column], table: ForeignTable) -> bool:
+    """Whether some number has a decimal point for sure, so that those of the others are decimal ones, too."""
+    return any(has_decimal_point(text) for _, cells in table.rows for _, text in _numbers(cells, columns))
+
+
+def _numbers(cells: list[str], columns: Mapping[str, Column]) -> Iterator[tuple[str, str]]:
     for ours, column in columns.items():
-        text = cells[column.number] if ours not in NAMES and column.number < len(cells) else ""
+        if ours not in NAMES and column.number < len(cells):
+            yield ours, cells[column.number]
+
+
+def _check_marks(cells: list[str], columns: Mapping[str, Column], may_group: bool) -> None:
+    """Raise ValueError where a comma, or a point if they `may_group`, may be a decimal one or between thousands."""
+    for ours, text in _numbers(cells, columns):
+        shown = text[:MOST_CHARACTERS]
         if text.count(",") == 1 and "." not in text:
-            shown = text[:MOST_CHARACTERS]
             raise ValueError(
                 f"{ours} is {shown!r}: this comma may be a decimal one; write a point, or nothing"
+            )
+        if may_group and has_unclear_point(text):
+            raise ValueError(
+                f"{ours} is {shown!r}: this point may stand between thousands; write nothing, or one more decimal"
             )
 
 
