@@ -142,6 +142,14 @@ def test_a_row_with_more_cells_than_columns_is_a_mistake_and_blanks_at_its_end_a
     ]
 
 
+def test_every_bad_row_is_named_however_many_there_are(tmp_path, capsys):
+    (tmp_path / "table.csv").write_text("workers,batch,step_time\n1,64,10\n" + "0,64,10\n" * 1000)
+    assert main(["import", "table.csv"]) == 0
+    shown = capsys.readouterr()
+    assert "1000 rows left out" in shown.out
+    assert len(shown.err.splitlines()) == 1000
+
+
 def test_mixed_units_are_told_apart_by_the_cell_the_name_or_the_usual_one(tmp_path):
     text = "workers;batch;Delay (s);step_time\n2;64;0.02;1.5 s\n2;64;20ms;80\n2;64;20 Mbit/s;80\n"
     found = imported(text, tmp_path)
@@ -177,20 +185,6 @@ def test_a_quote_that_is_not_closed_loses_its_own_line_alone(tmp_path, end):
     ]
     with pytest.raises(DdlbenchError, match="line 1 has a quote"):
         imported(end.join(['workers,"batch,step_time', *rows[1:]]), tmp_path)
-
-
-def test_percent_and_fractions_of_accuracy_are_told_by_most_rows(tmp_path):
-    def of(*accuracies):
-        rows = [f"{workers},8,5,{accuracy}" for workers, accuracy in enumerate(accuracies, 1)]
-        return imported("\n".join(["workers,batch,step_time,acc", *rows]), tmp_path)
-
-    assert [each.accuracy_percent for each in of(97, 98, 0.9).measured] == [97, 98, 0.9]
-    assert [each.accuracy_percent for each in of(0.97, "").measured] == [97, None]
-    fractions = of(0.97, 0.96, 2.1, 0.97, 0.95, 0.96)
-    assert [each.accuracy_percent for each in fractions.measured] == [97, 96, 97, 95, 96]
-    assert fractions.mistakes == [(4, "accuracy is 2.1 (of 1), expected 0 to 100 %")]
-    with pytest.raises(DdlbenchError, match="fractions, or percent"):
-        of(0.97, 2.1)
 
 
 def test_epochs_become_steps_where_the_number_of_images_is_known(tmp_path):

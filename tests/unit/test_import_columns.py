@@ -86,6 +86,20 @@ def test_a_number_with_a_unit_of_bytes_is_a_mistake_of_its_row_and_micro_is_read
     assert [line for line, _ in found.mistakes] == [3]
 
 
+def test_percent_and_fractions_of_accuracy_are_told_by_most_rows(tmp_path):
+    def of(*accuracies):
+        rows = [f"{workers},8,5,{accuracy}" for workers, accuracy in enumerate(accuracies, 1)]
+        return imported("\n".join(["workers,batch,step_time,acc", *rows]), tmp_path)
+
+    assert [each.accuracy_percent for each in of(97, 98, 0.9).measured] == [97, 98, 0.9]
+    assert [each.accuracy_percent for each in of(0.97, "").measured] == [97, None]
+    fractions = of(0.97, 0.96, 2.1, 0.97, 0.95, 0.96)
+    assert [each.accuracy_percent for each in fractions.measured] == [97, 96, 97, 95, 96]
+    assert fractions.mistakes == [(4, "accuracy is 2.1 (of 1), expected 0 to 100 %")]
+    with pytest.raises(DdlbenchError, match="fractions, or percent"):
+        of(0.97, 2.1)
+
+
 def test_columns_are_mapped_by_options_and_a_header_can_be_given(tmp_path, capsys):
     (tmp_path / "bare.csv").write_text("4,64000,0,6,419,0.42\n3,64000,0,7,503,0.48\n")
     arguments = ["import", "bare.csv", "--header", "n,batch,delay_ms,t1,t2_s,acc"]

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from ddlbench.prediction.foreign.table import Imported
 
 FOLDER = Path("imported")
-MOST_MISTAKES = 20  # that are shown
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -66,10 +65,8 @@ def _import(arguments: argparse.Namespace) -> int:
     table = read_foreign(path, header)
     found = import_table(table, path, given=given, images=arguments.images)
     write_imported(output, found.measured, found.per)
-    for line, mistake in found.mistakes[:MOST_MISTAKES]:
+    for line, mistake in found.mistakes:
         print(f"{path}: {found.counted} {line} is left out: {mistake}", file=sys.stderr)
-    if len(found.mistakes) > MOST_MISTAKES:
-        print(f"{path}: and {len(found.mistakes) - MOST_MISTAKES} more", file=sys.stderr)
     print(_columns(found))
     left_out = f"; {counted(len(found.mistakes), 'row')} left out" if found.mistakes else ""
     print(f"{counted(len(found.measured), 'row')} (times of {found.per}s) in {output}{left_out}")
