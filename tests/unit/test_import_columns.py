@@ -5,9 +5,12 @@ from test_import import imported
 
 from ddlbench.cli.main import main
 from ddlbench.errors import DdlbenchError
+from ddlbench.prediction.foreign.files import read_foreign
 from ddlbench.prediction.foreign.imported import read_imported
+from ddlbench.prediction.foreign.table import import_table
 from ddlbench.prediction.question import Unanswerable
 from ddlbench.recommender.uploads import Upload, checked
+from tests.support.repository import REPOSITORY
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +101,15 @@ def test_percent_and_fractions_of_accuracy_are_told_by_most_rows(tmp_path):
     assert fractions.mistakes == [(4, "accuracy is 2.1 (of 1), expected 0 to 100 %")]
     with pytest.raises(DdlbenchError, match="fractions, or percent"):
         of(0.97, 2.1)
+
+
+def test_the_example_is_taken_whole_and_says_which_rows_the_paper_does_not_print():
+    path = REPOSITORY / "config/examples/anwar2021_printed.csv"
+    table = read_foreign(path)
+    found = import_table(table, path)
+    assert (len(found.measured), found.mistakes, found.unused) == (12, [], ["from"])
+    others = {int(cells[3]) for _, cells in table.rows if "not in the paper" in cells[4]}
+    assert others == {524, 547, 761}
 
 
 def test_columns_are_mapped_by_options_and_a_header_can_be_given(tmp_path, capsys):

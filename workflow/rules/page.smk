@@ -1,4 +1,5 @@
-# The recommender's page in pictures, answered by the rows that anwar2021 prints: `snakemake --cores 2 anwar2021_fig17`.
+# The recommender's page in pictures, answered by rows of anwar2021, of which it prints nine (docs/serve.md says where the
+# other three are from): `snakemake --cores 2 anwar2021_fig17`.
 from ddlbench.plan.catalogue import SCREENSHOTS
 from ddlbench.recommender.screenshot import chromium
 
