@@ -22,8 +22,11 @@ PHONE, DESK = {"width": 320, "height": 640}, {"width": 1000, "height": 900}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    prices = str(REPOSITORY / "config/prices.yaml")
-    with served(tmp_path_factory.mktemp("served"), "--prices", prices) as found:
+    folder = tmp_path_factory.mktemp("served")
+    prices = folder / "prices.yaml"
+    text = (REPOSITORY / "config/prices.yaml").read_text()
+    prices.write_text(re.sub(r"date: .*", "date: 2021-06-23", text))
+    with served(folder, "--prices", str(prices)) as found:
         assert found.import_table("anwar", ANWAR).status_code == 201
         yield found
 
