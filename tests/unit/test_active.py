@@ -112,7 +112,7 @@ def test_the_job_has_the_options_that_were_planned_on_gpus_too(monkeypatch, tmp_
     plan, measured = load(given, REPOSITORY, gpus=1), []
     planned = options_of(plan, replace(ASKED, question=question))
 
-    def not_measured(_asked, options, _tables, _measure):
+    def not_measured(_asked, _goal, options, _tables, _measure):
         measured.extend(options)
         raise DdlbenchError("nothing is measured here")
 
@@ -146,14 +146,15 @@ def measuring(plan, folder, time_ms):
 def test_a_budget_of_points_is_kept_and_said(plan, tmp_path):
     options = list(options_of(plan, ASKED))
     measure_it, asked = measuring(plan, tmp_path, lambda point: 100.0)
-    ended = measure_for_choice(replace(ASKED, budget_points=2), options, [], measure_it)
+    ended = measure_for_choice(replace(ASKED, budget_points=2), Goal(), options, [], measure_it)
     assert len(asked) == len(ended.steps) == len(ended.tables) == 2
     assert ended.advice.why == "the budget of 2 points is used up"
 
 
 def test_a_budget_of_time_is_kept_and_said(plan, tmp_path):
     measure_it, asked = measuring(plan, tmp_path, lambda point: 100.0)
-    ended = measure_for_choice(replace(ASKED, budget_min=1e-9), list(options_of(plan, ASKED)), [], measure_it)
+    options = list(options_of(plan, ASKED))
+    ended = measure_for_choice(replace(ASKED, budget_min=1e-9), Goal(), options, [], measure_it)
     assert asked == []
     assert "minutes is used up" in ended.advice.why
 
@@ -163,7 +164,7 @@ def test_the_choice_after_all_options_is_the_fastest_and_none_is_measured_twice(
     fastest = options[-1]
     measure_it, asked = measuring(plan, tmp_path, lambda point: 50.0 if point == fastest else 200.0)
     sure = replace(ASKED, sureness_percent=99.9, budget_points=100)
-    ended = measure_for_choice(sure, options, [], measure_it)
+    ended = measure_for_choice(sure, Goal(), options, [], measure_it)
     assert len(asked) == len(set(asked))
     assert ended.advice.options[0].estimate.cell == cell_of(fastest)
 
@@ -174,4 +175,4 @@ def test_a_point_that_gave_nothing_ends_it_with_an_error(plan, tmp_path):
         "point_id,status,batch_size,workers,step_time_ms,model,image_shape,framework,strategy,devices,runtime\n"
     )
     with pytest.raises(DdlbenchError, match="was not measured"):
-        measure_for_choice(ASKED, list(options_of(plan, ASKED)), [], lambda point: empty)
+        measure_for_choice(ASKED, Goal(), list(options_of(plan, ASKED)), [], lambda point: empty)

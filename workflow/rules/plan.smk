@@ -2,6 +2,7 @@
 import os
 import sys
 from dataclasses import asdict
+from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -84,6 +85,18 @@ def options():
     """The points that the question of `recommend` leaves open, with the ids of their runs."""
     try:
         return options_of(PLAN, PLAN.settings.recommend)
+    except DdlbenchError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+@cache
+def goal():
+    """What `recommend` wants of these points; its price is looked up."""
+    from ddlbench.recommender.active.goal import goal_of  # it takes a second, which no other target needs
+
+    try:
+        return goal_of(PLAN.settings.recommend, list(options()), date.today())[0]
     except DdlbenchError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

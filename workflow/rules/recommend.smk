@@ -19,6 +19,7 @@ rule recommend_measure:
     params:
         code=lambda wildcards: code_for("recommend").sha256,
         asked=lambda wildcards: asdict(PLAN.settings.recommend),
+        goal=lambda wildcards: asdict(goal()),
         measure=lambda wildcards: as_params(PLAN.settings.measure),
         points=lambda wildcards: sorted([point.id, run] for point, run in options().items()),
         dilation=PLAN.settings.dilation,

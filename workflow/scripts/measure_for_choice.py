@@ -1,5 +1,6 @@
 """Measure what helps a decision most, and write the answer."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from ddlbench.environments.materials import Materials, description_files
 from ddlbench.errors import exit_on_error
 from ddlbench.measurements.provenance import write_sidecar
 from ddlbench.plan import load
+from ddlbench.recommender.active.goal import goal_of
 from ddlbench.recommender.active.measuring import measure_for_choice, write_answer
 from ddlbench.recommender.active.options import options_of
 from ddlbench.runs.invocation import stamped
@@ -30,13 +32,14 @@ with exit_on_error(snakemake.log[0]):
         return measure_point(plan, runs[point], point, materials, logs, since)
 
     tables = [Path(table) for table in snakemake.input.tables]
-    ended = measure_for_choice(asked, list(runs), tables, measure)
-    write_answer(answer, asked.question, ended)
+    goal, warnings = goal_of(asked, list(runs), started.date())
+    ended = measure_for_choice(asked, goal, list(runs), tables, measure)
+    write_answer(answer, asked, goal, warnings, ended)
     write_sidecar(
         answer,
         made_by=snakemake.rule,
         inputs={"table": [*tables, *ended.tables]},
         code=code_for("recommend"),
-        parameters=dict(asked.question),
+        parameters={**asked.question, "goal": asdict(goal)},
         started=started,
     )

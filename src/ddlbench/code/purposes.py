@@ -94,7 +94,7 @@ PURPOSES = {
     "telemetry_table": Purpose(("ddlbench.telemetry.table",)),
     "figures": Purpose(("ddlbench.figures",)),
     "claims": Purpose(("ddlbench.claims.report",)),
-    "recommend": Purpose(("ddlbench.recommender.active.measuring",)),
+    "recommend": Purpose(("ddlbench.recommender.active.measuring", "ddlbench.recommender.active.goal")),
     "page": Purpose(
         ("ddlbench.recommender.screenshot", "ddlbench.recommender.app", "ddlbench.recommender.learner")
     ),

@@ -112,12 +112,14 @@ class Recommend:
         sureness_percent: the probability of being the best at which a choice is certain enough.
         budget_points: options that are measured at most.
         budget_min: minutes after which no other one is begun.
+        goal: what is wanted of the training, as a question over HTTP says it; empty: the shortest step.
     """
 
     question: Mapping[str, str | int | float]
     sureness_percent: float
     budget_points: int
     budget_min: float
+    goal: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

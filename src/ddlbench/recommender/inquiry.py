@@ -120,8 +120,25 @@ def understood(inquiry: Inquiry, known: Knowledge, prices: Mapping[str, Price]) 
     Raises:
         Unanswerable: something in the inquiry does not fit; names it.
     """
+    return Question(options_for(inquiry, known), wanted(inquiry, known.per, prices))
+
+
+def wanted(inquiry: Inquiry, per: str, prices: Mapping[str, Price]) -> Goal:
+    """Say what is wanted.
+
+    Args:
+        inquiry: what is asked.
+        per: what measured times are of, `step` or `epoch`.
+        prices: of machines, by name.
+
+    Returns:
+        The goal.
+
+    Raises:
+        Unanswerable: something in it does not fit; names it.
+    """
     price = _price(inquiry, prices)
-    if inquiry.images and known.per == "epoch":
+    if inquiry.images and per == "epoch":
         raise Unanswerable(
             "images",
             "these times are of epochs: say how many epochs",
@@ -129,7 +146,7 @@ def understood(inquiry: Inquiry, known: Knowledge, prices: Mapping[str, Price]) 
         )
     if inquiry.images and inquiry.steps:
         raise Unanswerable("images", "either images or steps can be said, not both")
-    goal = Goal(
+    return Goal(
         alpha=inquiry.alpha,
         beta=inquiry.beta,
         steps=None if inquiry.images else inquiry.steps or 1.0,
@@ -139,7 +156,6 @@ def understood(inquiry: Inquiry, known: Knowledge, prices: Mapping[str, Price]) 
         deadline_h=inquiry.deadline_h,
         accuracy_percent=inquiry.accuracy_percent,
     )
-    return Question(options_for(inquiry, known), goal)
 
 
 def recommended(question: Question, known: Knowledge, predictor: Predictor, today: date) -> Answer:
@@ -154,13 +170,29 @@ def recommended(question: Question, known: Knowledge, predictor: Predictor, toda
     Returns:
         The answer.
     """
-    cells, goal = question.choices.cells, question.goal
-    warnings = _warnings(goal.price, cells[0], today)
-    if goal.price and goal.price.gigabyte and (why := _uncounted(known, cells[0])):
-        goal = replace(goal, price=replace(goal.price, gigabyte=0.0))
-        warnings.append(f"traffic is not in the costs: {why}")
+    cells = question.choices.cells
+    goal, warnings = countable(question.goal, known.per, cells[0], today)
     options = choose(predictor, known.measured, cells, goal, known.unfit)
     return Answer(options, goal, known.per, question.choices.assumed, warnings)
+
+
+def countable(goal: Goal, per: str, cell: Cell, today: date) -> tuple[Goal, list[str]]:
+    """Leave out of a goal's price what nobody can count.
+
+    Args:
+        goal: what is wanted.
+        per: what measured times are of, `step` or `epoch`.
+        cell: one of those to choose from.
+        today: the day by which a price is old.
+
+    Returns:
+        The goal, and what is doubtful about its price.
+    """
+    warnings = _warnings(goal.price, cell, today)
+    if goal.price and goal.price.gigabyte and (why := _uncounted(per, cell)):
+        goal = replace(goal, price=replace(goal.price, gigabyte=0.0))
+        warnings.append(f"traffic is not in the costs: {why}")
+    return goal, warnings
 
 
 class Unpriced(Unanswerable):
@@ -185,9 +217,9 @@ def _price(inquiry: Inquiry, prices: Mapping[str, Price]) -> Price | None:
     return prices[inquiry.machine]
 
 
-def _uncounted(known: Knowledge, cell: Cell) -> str | None:
+def _uncounted(per: str, cell: Cell) -> str | None:
     """Why nobody can count the bytes that are sent; all options train the same model."""
-    if known.per == "epoch":
+    if per == "epoch":
         return "how many steps an epoch has is not known; import the table with  --images N"
     if workload(cell.model, cell.image_shape) == UNKNOWN:
         return "how many bytes its model has is not known"

@@ -86,6 +86,9 @@ def most_helpful(options: tuple[Option, ...], untried: Sequence[Cell], goal: Goa
         )
     if not untried:
         return Advice(None, "every option was measured", options)
+    if not answer.allowed and (unrated := _unrated(options, untried, goal)):
+        first = min(unrated, key=lambda option: option.value)
+        return Advice(first.estimate.cell, "no accuracy is known yet", options, math.inf)
     if not answer.allowed:
         return Advice(None, "no option is within the limits", options)
     best = answer.allowed[0]
@@ -105,8 +108,23 @@ def most_helpful(options: tuple[Option, ...], untried: Sequence[Cell], goal: Goa
 
 def _unknown(options: Sequence[Option], answer: Answer) -> list[Option]:
     """Options too far from what was measured whose interval (nobody tried it so far away) reaches below the best."""
-    best_ms = answer.allowed[0].estimate.time_ms if answer.allowed else math.inf
-    return [each for each in options if each.is_unknown and each.estimate.low_ms < best_ms]
+    best = answer.allowed[0].value if answer.allowed else math.inf
+    return [
+        each
+        for each in options
+        if each.is_unknown and each.value * each.estimate.low_ms < best * each.estimate.time_ms
+    ]
+
+
+def _unrated(options: Sequence[Option], untried: Sequence[Cell], goal: Goal) -> list[Option]:
+    """Options that are left out because nobody knows which accuracy they reach."""
+    if goal.accuracy_percent is None:
+        return []
+    return [
+        each
+        for each in options
+        if each.fits and each.estimate.accuracy_percent is None and each.estimate.cell in untried
+    ]
 
 
 def _most_distant(cells: Sequence[Cell], known: Sequence[Cell]) -> Cell:

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from ddlbench.prediction.measured import from_files
 from ddlbench.recommender.active.advice import Advice, advise
 from ddlbench.recommender.active.options import cell_of
 
-GOAL = Goal()  # the shortest step
 Measure = Callable[[Point], Path]
 
 
@@ -37,12 +36,13 @@ class Ended(NamedTuple):
 
 
 def measure_for_choice(
-    asked: Recommend, options: Sequence[Point], tables: Sequence[Path], measure: Measure
+    asked: Recommend, goal: Goal, options: Sequence[Point], tables: Sequence[Path], measure: Measure
 ) -> Ended:
     """Measure what helps the choice most.
 
     Args:
         asked: the question, when to stop, and the budget.
+        goal: what is wanted.
         options: the points to choose from.
         tables: of what was measured before.
         measure: measures a point and gives its table.
@@ -60,7 +60,7 @@ def measure_for_choice(
     while True:
         known = from_files([*tables, *own])
         advice = advise(
-            known.measured, list(points), GOAL, sureness=asked.sureness_percent / 100, unfit=known.unfit
+            known.measured, list(points), goal, sureness=asked.sureness_percent / 100, unfit=known.unfit
         )
         used_up = _used_up(asked, len(own), (monotonic() - began) / 60)
         if advice.cell is None or used_up:
@@ -81,20 +81,23 @@ def _used_up(asked: Recommend, points: int, minutes: float) -> str | None:
     return f"the budget of {asked.budget_min:g} minutes is used up" if minutes >= asked.budget_min else None
 
 
-def write_answer(file: Path, question: Mapping[str, Any], ended: Ended) -> None:
+def write_answer(file: Path, asked: Recommend, goal: Goal, warnings: Sequence[str], ended: Ended) -> None:
     """Write the answer, and print it for people.
 
     Args:
-        file: where it goes, as JSON: the question, why measuring stopped, what was measured, and the options as of
-            `ddlbench recommend --json`.
-        question: that was asked.
+        file: where it goes, as JSON: the question, its goal, why measuring stopped, what was measured, and the options
+            as of `ddlbench recommend --json`.
+        asked: the question.
+        goal: what was wanted.
+        warnings: of the price.
         ended: how measuring ended.
 
     Raises:
         DdlbenchError: the disk is full.
     """
-    answer = Answer(ended.advice.options, GOAL, "step", {}, [])
-    content = {"question": dict(question), "stopped": ended.advice.why, "measured": ended.steps}
+    answer = Answer(ended.advice.options, goal, "step", {}, warnings)
+    said = {"question": dict(asked.question), "goal": dict(asked.goal)}
+    content = {**said, "stopped": ended.advice.why, "measured": ended.steps}
     write_atomically(file, json.dumps(content | as_json(answer), indent=1, allow_nan=False) + "\n")
     print(f"stopped: {ended.advice.why}\n{in_words(answer)}", file=sys.stderr, flush=True)
 

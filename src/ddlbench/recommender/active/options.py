@@ -47,6 +47,12 @@ def options_of(plan: Plan, asked: Recommend | None) -> dict[Point, str]:
     )
     if not usable:
         raise ConfigError(f"recommend: question: {_why_none(plan, asked.question)}")
+    if "accuracy_percent" in asked.goal:
+        usable = [point for point in usable if point.epochs]
+        if not usable:
+            raise ConfigError(
+                "recommend: goal: accuracy_percent: no point of the question is trained to an accuracy (epochs)"
+            )
     for key in ALIKE:
         _require_one(key, usable)
     for key in LINK_KEYS:
