@@ -1,5 +1,6 @@
 """Which option is measured next, and when measuring stops."""
 
+import json
 import runpy
 from dataclasses import replace
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from prediction_samples import cell, grid, measure, true_ms
 
+from ddlbench.environments.materials import Materials
 from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.plan import load
 from ddlbench.plan.config_files import configuration
@@ -18,6 +20,7 @@ from ddlbench.recommender.active import measuring as active_measuring
 from ddlbench.recommender.active.advice import advise
 from ddlbench.recommender.active.measuring import measure_for_choice
 from ddlbench.recommender.active.options import cell_of, options_of
+from ddlbench.runs import one_point
 from tests.support.repository import REPOSITORY
 
 OPTIONS = [cell(batch_size=512, latency_ms=5.0, workers=workers) for workers in (1, 2, 3, 4, 6)]
@@ -134,10 +137,14 @@ def measuring(plan, folder, time_ms):
     """A function that `measures` a point by writing its table, and what it was asked for."""
     asked = []
 
-    def measure_it(point):
+    def measure_it(point, again):
+        assert again == (point in asked)
         asked.append(point)
         table = folder / f"{point.id}.csv"
-        write_imported(table, [Measured(cell_of(point), time_ms(point))], "step")
+        table.unlink(missing_ok=True)
+        middle_ms, width = time_ms(point), 1.4 ** (1 / asked.count(point))
+        measured = Measured(cell_of(point), middle_ms, middle_ms / width, middle_ms * width)
+        write_imported(table, [measured], "step")
         return table
 
     return measure_it, asked
@@ -159,14 +166,49 @@ def test_a_budget_of_time_is_kept_and_said(plan, tmp_path):
     assert "minutes is used up" in ended.advice.why
 
 
-def test_the_choice_after_all_options_is_the_fastest_and_none_is_measured_twice(plan, tmp_path):
+def test_the_choice_after_all_options_is_the_fastest_and_none_is_measured_twice_without_need(plan, tmp_path):
     options = list(options_of(plan, ASKED))
     fastest = options[-1]
-    measure_it, asked = measuring(plan, tmp_path, lambda point: 50.0 if point == fastest else 200.0)
+    measure_it, asked = measuring(plan, tmp_path, lambda point: 5.0 if point == fastest else 200.0)
     sure = replace(ASKED, sureness_percent=99.9, budget_points=100)
     ended = measure_for_choice(sure, Goal(), options, [], measure_it)
     assert len(asked) == len(set(asked))
     assert ended.advice.options[0].estimate.cell == cell_of(fastest)
+
+
+def test_options_that_are_close_are_measured_again_until_the_choice_is_certain(plan, tmp_path):
+    options = list(options_of(plan, ASKED))
+    close = {options[-1]: 100.0, options[-2]: 110.0}
+    measure_it, asked = measuring(plan, tmp_path, lambda point: close.get(point, 1000.0))
+    sure = replace(ASKED, sureness_percent=95, budget_points=1000)
+    ended = measure_for_choice(sure, Goal(), options, [], measure_it)
+    assert ended.advice.why == "the choice is certain enough"
+    assert ended.advice.options[0].probability >= 0.95
+    assert ended.advice.options[0].estimate.cell == cell_of(options[-1])
+    assert {point for point in asked if asked.count(point) > 1} <= close.keys()
+    assert len(asked) > len(set(asked)) == len(ended.tables)
+    assert any(step["why"].startswith("measured again") for step in ended.steps)
+
+
+def test_a_point_is_measured_again_as_often_as_it_was_and_others_are_not(plan, tmp_path, monkeypatch):
+    point, run_id = next(iter(options_of(plan, ASKED).items()))
+    asked = []
+
+    def measured(asked_plan, _run_id, _materials, *, manifest, logs, since, by_itself):
+        asked.append((asked_plan.settings.measure, by_itself))
+        manifest.parent.mkdir(parents=True, exist_ok=True)
+        manifest.write_text(json.dumps({"points": [{"measurements": ["a repetition"] * 70}]}))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(one_point, "measure_run", measured)
+    for name in ("aggregate", "write_table", "write_sidecar"):
+        monkeypatch.setattr(one_point, name, lambda *_, **__: None)
+    one_point.measure_point(plan, run_id, point, Materials({}, {}), tmp_path, None, again=True)
+    (first, alone), (second, still_alone) = asked
+    assert first == plan.settings.measure
+    assert (second.min_repetitions, second.max_repetitions) == (140, 140)
+    assert alone
+    assert still_alone
 
 
 def test_a_point_that_gave_nothing_ends_it_with_an_error(plan, tmp_path):
@@ -175,4 +217,4 @@ def test_a_point_that_gave_nothing_ends_it_with_an_error(plan, tmp_path):
         "point_id,status,batch_size,workers,step_time_ms,model,image_shape,framework,strategy,devices,runtime\n"
     )
     with pytest.raises(DdlbenchError, match="was not measured"):
-        measure_for_choice(ASKED, Goal(), list(options_of(plan, ASKED)), [], lambda point: empty)
+        measure_for_choice(ASKED, Goal(), list(options_of(plan, ASKED)), [], lambda point, again: empty)

@@ -27,9 +27,9 @@ with exit_on_error(snakemake.log[0]):
     answer, logs = Path(snakemake.output[0]), Path(snakemake.log[0]).parent
     since = stamped(answer, Path(plan.settings.own_results))
 
-    def measure(point):
+    def measure(point, again):
         materials = Materials(description_files([point]), {point.dataset_key: datasets[point.dataset_key]})
-        return measure_point(plan, runs[point], point, materials, logs, since)
+        return measure_point(plan, runs[point], point, materials, logs, since, again=again)
 
     tables = [Path(table) for table in snakemake.input.tables]
     goal, warnings = goal_of(asked, list(runs), started.date())

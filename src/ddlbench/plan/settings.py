@@ -110,7 +110,7 @@ class Recommend:
     Attributes:
         question: key of points -> value; the points that have these are the options.
         sureness_percent: the probability of being the best at which a choice is certain enough.
-        budget_points: options that are measured at most.
+        budget_points: measurements of options at most, also of the same one again.
         budget_min: minutes after which no other one is begun.
         goal: what is wanted of the training, as a question over HTTP says it; empty: the shortest step.
     """

@@ -22,6 +22,7 @@ FOLDS = 10
 FEWEST = 3  # measurements that anything is learned from
 COVERAGE = 0.9  # share of measured values that shall be within the bounds
 ASSUMED_NOISE = 0.03  # relative standard error of a measurement without bounds
+LEAST_NOISE = 0.005  # and the least of one with bounds, however close they are
 BOUNDS_DEVIATIONS = 1.96  # of an interval of 95 %, on each side
 
 
@@ -218,4 +219,4 @@ def noise(measured: Measured) -> float:
     low, high = measured.low_ms, measured.high_ms
     if low is None or high is None or not 0 < low <= high:
         return ASSUMED_NOISE
-    return max(0.005, math.log(high / low) / 2 / BOUNDS_DEVIATIONS)
+    return max(LEAST_NOISE, math.log(high / low) / 2 / BOUNDS_DEVIATIONS)

@@ -50,6 +50,7 @@ def measure_run(
     manifest: Path,
     logs: Path,
     since: datetime | None = None,
+    by_itself: bool = False,
 ) -> None:
     """Measure what the store lacks of a run, and of others that its group can measure; then write its manifest.
 
@@ -60,6 +61,7 @@ def measure_run(
         manifest: where the manifest goes, as JSON; its sidecar goes beside it.
         logs: the run's folder of logs; its parent has the study's name.
         since: what was measured before this moment does not count; None: all counts.
+        by_itself: whether nothing of other runs is measured.
 
     Raises:
         ConfigError: there is no such run, or its placement is not possible.
@@ -76,7 +78,7 @@ def measure_run(
     if since is not None:
         inventory.start_afresh(run, since)
     if any(inventory.is_pending(point, run) for point in run.points):
-        wanted = [plan.run(each) for each in current_invocation.runs]
+        wanted = [run] if by_itself else [plan.run(each) for each in current_invocation.runs]
         is_on_nodes = str(run.group["fabric"]) in BETWEEN_MACHINES
         alone = alone_on_these_nodes if is_on_nodes else alone_on_this_machine
         with alone(plan.settings.other_measurements):

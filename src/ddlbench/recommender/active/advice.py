@@ -1,7 +1,7 @@
 """Which option to measure next, and when to stop: by what a measurement is expected to gain for the choice."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from ddlbench.prediction.cell import Cell, Measured
 from ddlbench.prediction.choice import Goal, Option, choose
 from ddlbench.prediction.estimate import was_measured
 from ddlbench.prediction.nearness import apart
-from ddlbench.prediction.predictor import FEWEST, learn
+from ddlbench.prediction.predictor import FEWEST, LEAST_NOISE, learn
 
 
 class Advice(NamedTuple):
@@ -37,6 +37,7 @@ def advise(
     *,
     sureness: float,
     unfit: Sequence[Cell] = (),
+    repeatable: Collection[Cell] = (),
 ) -> Advice:
     """Choose the next option to measure.
 
@@ -47,6 +48,7 @@ def advise(
         sureness: the probability of being the best at which a choice is certain enough, between 0 and 1.
         unfit: cells that did not fit into a host's memory. If it had less than an option's host, that one may still be
             chosen; it is not measured again.
+        repeatable: the options that may be measured again, until they are known as exactly as can be.
 
     Returns:
         What to measure, or why to stop.
@@ -63,15 +65,24 @@ def advise(
         known = [each.cell for each in measured]
         return Advice(_most_distant(untried, known), "too little is known to predict anything")
     options = tuple(choose(learn(measured), measured, cells, goal, unfit))
-    return most_helpful(options, untried, goal, sureness)
+    again = [
+        each.estimate.cell
+        for each in options
+        if each.estimate.is_measured
+        and each.estimate.cell in repeatable
+        and each.estimate.deviation > LEAST_NOISE
+    ]
+    return most_helpful(options, [*untried, *again], goal, sureness)
 
 
-def most_helpful(options: tuple[Option, ...], untried: Sequence[Cell], goal: Goal, sureness: float) -> Advice:
+def most_helpful(
+    options: tuple[Option, ...], measurable: Sequence[Cell], goal: Goal, sureness: float
+) -> Advice:
     """Choose among options that were ranked.
 
     Args:
         options: as of `choose`.
-        untried: the cells among them that can be measured.
+        measurable: the cells among them that can be measured, for the first time or again.
         goal: what is wanted.
         sureness: as of `advise`.
 
@@ -79,14 +90,14 @@ def most_helpful(options: tuple[Option, ...], untried: Sequence[Cell], goal: Goa
         What to measure, or why to stop.
     """
     answer = Answer(options, goal, "step", {}, [])
-    if unknown := [each for each in _unknown(options, answer) if each.estimate.cell in untried]:
+    if unknown := [each for each in _unknown(options, answer) if each.estimate.cell in measurable]:
         first = min(unknown, key=lambda option: option.value)
         return Advice(
             first.estimate.cell, "it may be the best, and too little is known of it", options, math.inf
         )
-    if not untried:
+    if not measurable:
         return Advice(None, "every option was measured", options)
-    if not answer.allowed and (unrated := _unrated(options, untried, goal)):
+    if not answer.allowed and (unrated := _unrated(options, measurable, goal)):
         first = min(unrated, key=lambda option: option.value)
         return Advice(first.estimate.cell, "no accuracy is known yet", options, math.inf)
     if not answer.allowed:
@@ -95,7 +106,7 @@ def most_helpful(options: tuple[Option, ...], untried: Sequence[Cell], goal: Goa
     if best.probability >= sureness:
         return Advice(None, "the choice is certain enough", options)
     helpful = max(
-        (each for each in answer.allowed if each.estimate.cell in untried),
+        (each for each in answer.allowed if each.estimate.cell in measurable),
         key=lambda option: option.gain,
         default=None,
     )
@@ -103,6 +114,8 @@ def most_helpful(options: tuple[Option, ...], untried: Sequence[Cell], goal: Goa
         return Advice(None, "no measurement is expected to change the choice", options)
     share = helpful.gain / best.value if best.value else 0.0
     why = f"the choice is expected to be {100 * share:.2g} % better for it"
+    if helpful.estimate.is_measured:
+        why = f"measured again, as {why}"
     return Advice(helpful.estimate.cell, why, options, share)
 
 
@@ -116,14 +129,14 @@ def _unknown(options: Sequence[Option], answer: Answer) -> list[Option]:
     ]
 
 
-def _unrated(options: Sequence[Option], untried: Sequence[Cell], goal: Goal) -> list[Option]:
+def _unrated(options: Sequence[Option], measurable: Sequence[Cell], goal: Goal) -> list[Option]:
     """Options that are left out because nobody knows which accuracy they reach."""
     if goal.accuracy_percent is None:
         return []
     return [
         each
         for each in options
-        if each.fits and each.estimate.accuracy_percent is None and each.estimate.cell in untried
+        if each.fits and each.estimate.accuracy_percent is None and each.estimate.cell in measurable
     ]
 
 

@@ -10,15 +10,17 @@ from typing import Any, NamedTuple
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
+from ddlbench.measurements.record import is_of_a_fixed_number
 from ddlbench.plan import Point, words
 from ddlbench.plan.settings import Recommend
 from ddlbench.prediction.answer import Answer, as_json, in_words
 from ddlbench.prediction.choice import Goal
+from ddlbench.prediction.estimate import was_measured
 from ddlbench.prediction.measured import from_files
 from ddlbench.recommender.active.advice import Advice, advise
 from ddlbench.recommender.active.options import cell_of
 
-Measure = Callable[[Point], Path]
+Measure = Callable[[Point, bool], Path]
 
 
 class Ended(NamedTuple):
@@ -26,8 +28,8 @@ class Ended(NamedTuple):
 
     Attributes:
         advice: the last one, whose `why` says why nothing more was measured.
-        tables: of the options that were measured, in their order.
-        steps: for each of them its point, and why it was measured.
+        tables: of the options that were measured.
+        steps: for each measurement its point, and why it was measured; in their order.
     """
 
     advice: Advice
@@ -45,7 +47,7 @@ def measure_for_choice(
         goal: what is wanted.
         options: the points to choose from.
         tables: of what was measured before.
-        measure: measures a point and gives its table.
+        measure: measures a point, for the first time or once more as often as it was, and gives its table.
 
     Returns:
         How it ended.
@@ -55,24 +57,33 @@ def measure_for_choice(
     """
     began = monotonic()
     points = {cell_of(point): point for point in options}
+    # A training has as many repetitions as the others of its figure, so that all have the same seeds.
+    repeatable = {cell for cell, point in points.items() if not is_of_a_fixed_number(point.as_dict())}
     own: list[Path] = []
     steps: list[dict[str, Any]] = []
     while True:
-        known = from_files([*tables, *own])
+        known = from_files([*own, *tables])  # what was measured again is in both, and counts by the first
         advice = advise(
-            known.measured, list(points), goal, sureness=asked.sureness_percent / 100, unfit=known.unfit
+            known.measured,
+            list(points),
+            goal,
+            sureness=asked.sureness_percent / 100,
+            unfit=known.unfit,
+            repeatable=repeatable,
         )
-        used_up = _used_up(asked, len(own), (monotonic() - began) / 60)
+        used_up = _used_up(asked, len(steps), (monotonic() - began) / 60)
         if advice.cell is None or used_up:
             ended = advice if advice.cell is None else advice._replace(cell=None, why=str(used_up))
             return Ended(ended, own, steps)
         point = points[advice.cell]
         print(f"next: {words(point)}: {advice.why}", file=sys.stderr, flush=True)
-        own.append(measure(point))
+        again = was_measured(known.measured, advice.cell)
+        table = measure(point, again)
+        own = [*(each for each in own if each != table), table]
         steps.append({"point": point.id, "why": advice.why, "gain": _finite(advice.gain)})
-        after = from_files([*tables, *own])
-        if len(after.measured) + len(after.unfit) == len(known.measured) + len(known.unfit):
-            raise DdlbenchError(f"{point.id}: it was not measured; see {own[-1]}")
+        after = from_files([*own, *tables])
+        if not again and len(after.measured) + len(after.unfit) == len(known.measured) + len(known.unfit):
+            raise DdlbenchError(f"{point.id}: it was not measured; see {table}")
 
 
 def _used_up(asked: Recommend, points: int, minutes: float) -> str | None:
