@@ -9,21 +9,23 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from ddlbench.datasets import prepare
 from ddlbench.errors import DdlbenchError, exit_on_error
 from ddlbench.files import write_atomically
 from ddlbench.measurements import facts, provenance
 from ddlbench.sandbox.sandbox import run_sandboxed
+from ddlbench.shares.systematic_error import FILE, Judged, WorstCase, read_judged
 from ddlbench.system.processes import die_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +64,41 @@ def save(name: str, rows: Sequence[Mapping[str, Any]], details: Mapping[str, Any
         say(
             f"{'ok  ' if each['met'] else 'MISS'} {each['what']}: {each['measured']} (at least: {each['at_least']})"
         )
+
+
+def worst_case(
+    of: Literal["hosts", "vcpus"],
+    on_a_core: int,
+    percent: float,
+    cases: int,
+    divided_between: str | None = None,
+) -> WorstCase:
+    """How far emulated times were off in the worst of some cases, with code, machine and date."""
+    return WorstCase(
+        of=of,
+        on_a_core=on_a_core,
+        divided_between=divided_between,
+        percent=round(percent, 1),
+        cases=cases,
+        commit=code_version()["commit"],
+        date=datetime.now(UTC).date().isoformat(),
+        machine=facts.short_label(facts.gather()),
+    )
+
+
+def keep_worst_cases(found: Iterable[WorstCase]) -> None:
+    """Write them into the file that records have their systematic error from; what was not judged again stays there."""
+    if not RESULTS.is_relative_to(ROOT):
+        return
+    kept = with_worst_cases(read_judged(), found)
+    write_atomically(FILE, json.dumps(asdict(kept), indent=1) + "\n")
+
+
+def with_worst_cases(judged: Judged, found: Iterable[WorstCase]) -> Judged:
+    """`judged`, in which those of the same kind are replaced; of two that were found, the larger one counts."""
+    worst_last = (*judged.worst_cases, *sorted(found, key=lambda each: each.percent))
+    kept = {(each.of, each.divided_between or "", each.on_a_core): each for each in worst_last}
+    return Judged(tuple(kept[key] for key in sorted(kept)))
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

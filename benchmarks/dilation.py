@@ -10,18 +10,16 @@ What is compared (`--compare`, several by commas; all by default):
 
 Cases are drawn at random (`benchmarks.dilation_cases`, `--seed`); `--cases choosing` takes those that constants were
 chosen by. All factors of a case take turns in random order, and a turn's ratio is that of the step times, which
-dilation has divided. What `two` finds on drawn cases is written to `config/emulation_error.json`: how far dilated times
-may be off.
+dilation has divided. What `two` and `grouped` find on drawn cases is written to `config/emulation_error.json`: how far
+dilated times may be off, by what divides the cores.
 
 Where it may, it holds the cores awake: how long a virtual core takes to wake up is not dilated.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
-from itertools import groupby
+from itertools import chain, groupby, product
 from pathlib import Path
 from random import Random
 from statistics import mean, median
@@ -29,29 +27,27 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.common import (
-    RESULTS,
-    ROOT,
     benchmark,
     cores_awake,
     digits,
     in_sandbox,
     in_words,
+    keep_worst_cases,
     options,
     python_of_workers,
     row,
     save,
     say,
     spread,
+    worst_case,
 )
 from benchmarks.dilation_cases import CHOOSING, SYSTEMS, Case, judging
 from benchmarks.dilation_server import Server, server
 from benchmarks.groups import two_cores
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import write_atomically
-from ddlbench.measurements import facts, provenance
 from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.shares.control_groups import own_group_here
-from ddlbench.shares.systematic_error import FILE
+from ddlbench.shares.systematic_error import WorstCase
 
 # What is compared: hosts; factors, of which the first is the one that others are held against; limits in percent.
 COMPARED: Mapping[str, Mapping[str, Any]] = {
@@ -91,12 +87,11 @@ def main(arguments: Sequence[str]) -> None:
             with grouped(name == "grouped"):
                 found[name] = in_sandbox("benchmarks.dilation", job, timeout_s=limit_s)
             found[name] |= {"cases": asked.cases, "seed": asked.seed}
-    # Before results are saved: they are files here that differ from the commit.
-    of_two = systematic_error(**found["two"]) if "two" in found else None
     for name, of_compared in found.items():
         save(f"dilation_{name}", list(rows(name, **of_compared)), {"compared": of_compared})
-    if of_two and asked.cases != "choosing" and RESULTS.is_relative_to(ROOT):
-        write_atomically(FILE, json.dumps(of_two, indent=1) + "\n")
+    if asked.cases != "choosing":
+        against_truth = [of_compared for name, of_compared in found.items() if COMPARED[name]["k"][0] == 1]
+        keep_worst_cases(chain.from_iterable(worst_cases(**each) for each in against_truth))
 
 
 def medians(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
@@ -137,26 +132,14 @@ def rows(
         )
 
 
-def systematic_error(
-    turns: Sequence[Mapping[str, Any]], awake: bool, between: Sequence[str], cases: str, seed: int
-) -> dict[str, Any]:
-    """How far dilated times were off at most, by how many hosts share a core: what records and captions say."""
+def worst_cases(
+    turns: Sequence[Mapping[str, Any]], between: Sequence[str], **of_run: object
+) -> Iterator[WorstCase]:
+    """How far dilated times were off at most, by what divides a core and how many hosts share it: for records."""
     ratios = medians(turns)
-    found, code = facts.gather(), provenance.code_version()
-    off = {
-        str(k): max(100 * abs(median(of_case[k]) - 1) for of_case in ratios.values())
-        for k in COMPARED["two"]["worst"]
-    }
-    return {
-        "hosts_on_a_core": {
-            k: {"percent": round(value, 1), "cases": len(ratios)} for k, value in off.items()
-        },
-        "seed": seed,
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": code["commit"],
-        "dirty": code["dirty"],
-        "machine": facts.short_label(found),
-    }
+    for divided, k in product(between, sorted({turn["k"] for turn in turns})):
+        percent = max(100 * abs(median(of_case[k]) - 1) for of_case in ratios.values())
+        yield worst_case("hosts", k, percent, len(ratios), divided_between=divided)
 
 
 @contextmanager

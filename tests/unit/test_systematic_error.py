@@ -1,21 +1,39 @@
-"""The emulation's own error: found by how many hosts share a core, and added to bounds."""
-
-import json
+"""The emulation's own error: found by how many hosts share a core and what divides it, and added to bounds."""
 
 import pandas as pd
 import pytest
 
+from benchmarks.common import with_worst_cases
 from ddlbench.errors import ConfigError
 from ddlbench.figures.bars import widest
 from ddlbench.network.hosts import Host, Placement
-from ddlbench.shares.systematic_error import systematic_error
+from ddlbench.protocol.codec import written
+from ddlbench.shares.systematic_error import Judged, WorstCase, read_judged, systematic_error
+from tests.support.repository import REPOSITORY
 
-JUDGED = {
-    "hosts_on_a_core": {"2": {"percent": 7.5, "cases": 12}, "4": {"percent": 9, "cases": 12}},
-    "date": "2026-11-24",
-    "commit": "0123456789",
-    "machine": "AMD EPYC, 2 cores",
-}
+
+def judged(on_a_core: int, percent: float, divided_between: str = "sessions") -> WorstCase:
+    return WorstCase(
+        of="hosts",
+        on_a_core=on_a_core,
+        divided_between=divided_between,
+        percent=percent,
+        cases=12,
+        date="2026-11-24",
+        commit="0123456789",
+        machine="AMD EPYC, 2 cores",
+    )
+
+
+JUDGED = Judged(
+    (
+        judged(2, 7.5),
+        judged(4, 9),
+        judged(8, 15),
+        judged(2, 11, "control groups"),
+        judged(4, 8, "control groups"),
+    )
+)
 
 
 def sharing(hosts: int, *, waits: bool = False) -> Placement:
@@ -23,32 +41,51 @@ def sharing(hosts: int, *, waits: bool = False) -> Placement:
     return Placement((Host("h1", "10.66.0.1", (0,), 1, 1, 1 / hosts),), float(hosts), False, waits=waits)
 
 
-@pytest.fixture
-def file(tmp_path):
-    (tmp_path / "error.json").write_text(json.dumps(JUDGED))
-    return tmp_path / "error.json"
-
-
-@pytest.mark.parametrize(("hosts", "percent"), [(2, 7.5), (3, 9), (4, 9)])
-def test_the_error_is_that_of_as_many_hosts_on_a_core_or_of_the_next_more(file, hosts, percent):
-    found = systematic_error(sharing(hosts), file)
+@pytest.mark.parametrize(
+    ("hosts", "between", "percent"),
+    [(2, "sessions", 7.5), (3, "sessions", 9), (4, "sessions", 9), (2, "control groups", 11)],
+)
+def test_the_error_is_that_of_as_many_hosts_on_a_core_or_of_the_next_more(hosts, between, percent):
+    found = systematic_error(JUDGED, sharing(hosts), between)
     assert found is not None
     assert found["percent"] == percent
-    assert found["commit"] == JUDGED["commit"]
 
 
-def test_of_more_hosts_than_were_judged_and_of_hosts_that_share_nothing_no_error_is_known(file, tmp_path):
-    assert systematic_error(sharing(5), file) is None
-    assert systematic_error(sharing(1), file) is None
-    assert systematic_error(sharing(2, waits=True), file) is None
-    assert systematic_error(sharing(2), tmp_path / "none.json") is None
+@pytest.mark.parametrize(
+    ("hosts", "between", "percent"),
+    [(2, "containers", 11), (4, "containers", 9), (8, "control groups", 15), (2, None, 11)],
+)
+def test_where_what_divides_the_core_was_not_judged_the_larger_error_counts(hosts, between, percent):
+    found = systematic_error(JUDGED, sharing(hosts), between)
+    assert found is not None
+    assert found["percent"] == percent
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"hosts_on_a_core": {"two": 1}}'])
-def test_a_damaged_file_is_named(file, content):
+def test_of_more_hosts_than_were_judged_and_of_hosts_that_share_nothing_no_error_is_known(tmp_path):
+    assert systematic_error(JUDGED, sharing(9), "sessions") is None
+    assert systematic_error(JUDGED, sharing(1), None) is None
+    assert systematic_error(JUDGED, sharing(2, waits=True), None) is None
+    assert systematic_error(read_judged(tmp_path / "none.json"), sharing(2), "sessions") is None
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"hosts_on_a_core": {"2": {"percent": 7, "cases": 12}}}'])
+def test_a_damaged_file_is_named_with_what_writes_it(tmp_path, content):
+    file = tmp_path / "error.json"
     file.write_text(content)
-    with pytest.raises(ConfigError, match="`python -m benchmarks dilation` writes it"):
-        systematic_error(sharing(2), file)
+    with pytest.raises(ConfigError, match=r"error\.json.*`python -m benchmarks dilation`"):
+        read_judged(file)
+
+
+def test_the_file_of_this_repository_can_be_read():
+    assert read_judged(REPOSITORY / "config/emulation_error.json").worst_cases
+
+
+def test_what_is_judged_again_takes_the_place_of_the_same_and_the_larger_of_two_counts(tmp_path):
+    newer = [judged(2, 6), judged(2, 5), judged(16, 20)]
+    kept = with_worst_cases(JUDGED, newer)
+    assert set(kept.worst_cases) == {newer[0], newer[2], *JUDGED.worst_cases[1:]}
+    (tmp_path / "error.json").write_text(written(kept))
+    assert read_judged(tmp_path / "error.json") == kept
 
 
 def test_bounds_are_wider_by_the_error_where_it_is_known():

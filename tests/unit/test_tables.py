@@ -96,6 +96,22 @@ def test_a_row_says_what_compute_took_that_was_replayed_by_waiting(tmp_path, kin
     assert row["replayed_compute_ms"] == compute_ms
 
 
+WORST = {"percent": 9.0, "cases": 12, "machine": "AMD EPYC", "date": "2026-11-24", "commit": "0123456789"}
+
+
+def test_a_row_says_how_far_emulated_times_may_be_off_and_by_what_that_was_judged(tmp_path):
+    of_sessions = {"percent": 9.0, "worst_cases": [WORST | {"divided_between": "sessions"}]}
+    older, newer = (
+        row_of(tmp_path / name, times_of_repetitions(10.0, systematic_error=error))
+        for name, error in (("older", WORST), ("newer", of_sessions))
+    )
+    assert newer["systematic_error_percent"] == older["systematic_error_percent"] == 9
+    where = "AMD EPYC, 2026-11-24, 0123456"
+    assert older["systematic_error_judged"] == f"12 cases, {where}"
+    words = f"12 cases of hosts that share a core, divided between sessions, {where}"
+    assert newer["systematic_error_judged"] == words
+
+
 def test_every_metric_has_its_interval_beside_it(manifest):
     columns = list(aggregate([manifest]).columns)
     for metric in METRICS:

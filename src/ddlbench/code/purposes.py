@@ -39,6 +39,7 @@ MEASURING = {
     "ddlbench.measurements.store": "It keeps records and finds them again; they are made before.",
     "ddlbench.measurements.record": "It checks records, and derives numbers from what was measured.",
     "ddlbench.measurements.statistics": "It says how often to repeat, which is not in the fingerprint either.",
+    "ddlbench.shares.systematic_error": "It says how far a time may be off, and changes none.",
     "ddlbench.sweep.attempts": "It notes when a run was tried and why that ended.",
     "ddlbench.sweep.progress": "It prints lines on the terminal.",
     **CARRYING,

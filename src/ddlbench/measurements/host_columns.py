@@ -90,12 +90,20 @@ def _shares(records: Sequence[Record]) -> Row:
 def _systematic_error(records: Sequence[Record]) -> Row:
     """How far the emulation may be off, and by what that was judged; the largest error of all records."""
     known = [each["systematic_error"] for each in records if each.get("systematic_error")]
-    most = max(known, key=lambda each: float(each["percent"]), default=None)
+    most: Record = max(known, key=lambda each: float(each["percent"]), default={})
+    judged = [_judged(each) for each in most.get("worst_cases", [most]) if each]
     return {
-        "systematic_error_percent": most and most["percent"],
-        "systematic_error_judged": most
-        and f"{most['cases']} cases, {most['machine']}, {most['date']}, {str(most['commit'])[:7]}",
+        "systematic_error_percent": most.get("percent"),
+        "systematic_error_judged": "; ".join(judged) or None,
     }
+
+
+def _judged(worst_case: Mapping[str, Any]) -> str:
+    """`12 cases of hosts that share a core, divided between sessions, ...`; older records do not say of what."""
+    cases = f"{worst_case['cases']} cases"
+    if between := worst_case.get("divided_between"):
+        cases += f" of hosts that share a core, divided between {between}"
+    return f"{cases}, {worst_case['machine']}, {worst_case['date']}, {str(worst_case['commit'])[:7]}"
 
 
 def _vcpus(records: Sequence[Record]) -> Row:

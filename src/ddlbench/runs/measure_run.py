@@ -34,7 +34,7 @@ from ddlbench.runs.placement import code_of
 from ddlbench.runs.time_left import TimeLeft
 from ddlbench.runs.vcpus import vcpu_speeds
 from ddlbench.sandbox.sandbox import run_sandboxed
-from ddlbench.shares.systematic_error import systematic_error
+from ddlbench.shares.systematic_error import read_judged
 from ddlbench.sweep.attempts import FAILURE, attempt
 from ddlbench.sweep.session_job import SPENT, ProgressCounts, SessionJob, TelemetrySettings
 from ddlbench.system.processes import die_with_parent, run_to_its_end
@@ -201,7 +201,7 @@ def _measure(
             attempt=current,
             progress=ProgressCounts(len(numbers), elsewhere),
             other_measurements=settings.other_measurements,
-            systematic_error=systematic_error(placed),
+            judged=read_judged(),
             vcpu_speeds=vcpu_speeds(inventory, group, alike, since),
             carried_s=left.seconds,
             most_own_work_percent=settings.replay.own_work_percent,

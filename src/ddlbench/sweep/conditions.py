@@ -5,6 +5,7 @@ from dataclasses import asdict
 from ddlbench.environments.runtime_environment import OF_A_RECORD
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.plan import Point
+from ddlbench.shares.systematic_error import systematic_error
 from ddlbench.sweep.rounds import PendingPoint
 from ddlbench.sweep.session_job import SessionJob
 
@@ -33,7 +34,7 @@ def conditions(job: SessionJob, group: GroupOnHosts, pending: PendingPoint) -> d
         "planned_dilation": placement.planned_dilation,
         "threads": placement.hosts[0].threads,
         "host_memory_bytes": placement.hosts[0].memory_bytes,
-        "systematic_error": job.systematic_error,
+        "systematic_error": systematic_error(job.judged, placement, group.divided_between),
         "vcpu_speed": speed and {key: value for key, value in asdict(speed).items() if value is not None},
         "slice_ms": group.group.ready[0].slice_ms,
         "provenance": _sources(job, group, pending.point),

@@ -8,6 +8,7 @@ from ddlbench.launch.group_job import GroupJob
 from ddlbench.measurements.statistics import Total
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.tolerances import Tolerances
+from ddlbench.shares.systematic_error import Judged
 
 SPENT = "session.json"  # in a run's folder of logs: what its last session spent its time on
 WhenBusy = Literal["wait", "refuse", "ignore"]
@@ -123,7 +124,7 @@ class SessionJob:
         other_measurements: what to do about others that take the cores, as the configuration's key says.
         vcpu_speeds: by the points' fingerprints, as of `runs.vcpus`: how fast the vCPUs are that are made of one core.
         carried_s: time for more repetitions that earlier groups of this invocation did not need.
-        systematic_error: of dilated times, as of `shares.systematic_error`; None: it was not judged.
+        judged: how far emulated times may be off, as benchmarks found.
         most_own_work_percent: what moving bytes may take of the cores where compute is replayed by waiting.
     """
 
@@ -139,7 +140,7 @@ class SessionJob:
     attempt: str
     progress: ProgressCounts
     other_measurements: WhenBusy
-    systematic_error: Mapping[str, object] | None = None
+    judged: Judged = field(default_factory=Judged)
     vcpu_speeds: Mapping[str, VcpuSpeed] = field(default_factory=dict)
     carried_s: float = 0.0
     most_own_work_percent: float = 100.0
