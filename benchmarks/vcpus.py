@@ -3,7 +3,8 @@
 Both are a run of Snakemake: `dilation: auto` gives the host two cores and two threads, `dilation: 2` one core, whose
 time is dilated by as much as two threads of this machine are faster than one. How much that is is a part of the run.
 Runs take turns, because launches of one run are more alike than runs are: by a fifth where steps are short. Cases are
-drawn at random from frameworks x models x batch sizes (`--seed`).
+drawn at random from frameworks x models x batch sizes (`--seed`). The worst one is written to
+`config/emulation_error.json`.
 """
 
 import json
@@ -18,6 +19,7 @@ from benchmarks.common import (
     ROOT,
     benchmark,
     in_words,
+    keep_worst_cases,
     options,
     repository,
     row,
@@ -25,6 +27,7 @@ from benchmarks.common import (
     say,
     snakemake_s,
     spread,
+    worst_case,
 )
 from benchmarks.groups import two_cores
 from ddlbench.configuration.yaml_file import read_yaml
@@ -84,6 +87,7 @@ def main(arguments: Sequence[str]) -> None:
         met=max(off) <= WITHIN_PERCENT,
     )
     save("vcpus", [judged], {"cases": {words(case): of_case for case, of_case in turns.items()}})
+    keep_worst_cases([worst_case("vcpus", 2, max(off), len(cases))])
 
 
 def drawn(count: int, seed: int) -> list[Case]:

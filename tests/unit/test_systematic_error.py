@@ -1,5 +1,7 @@
 """The emulation's own error: found by how many hosts share a core and what divides it, and added to bounds."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -59,6 +61,21 @@ def test_where_what_divides_the_core_was_not_judged_the_larger_error_counts(host
     found = systematic_error(JUDGED, sharing(hosts), between)
     assert found is not None
     assert found["percent"] == percent
+
+
+def test_vcpus_of_one_core_have_an_error_of_their_own_that_is_multiplied_by_that_of_sharing():
+    of_two, of_eight = (replace(judged(count, 20), of="vcpus", divided_between=None) for count in (2, 8))
+    both = Judged((*JUDGED.worst_cases, of_two))
+    percent = {
+        (hosts, vcpus): found and found["percent"]
+        for hosts, vcpus in ((1, 1), (1, 2), (1, 4), (2, 2), (2, 1), (16, 2))
+        for found in [systematic_error(both, sharing(hosts), "sessions", vcpus)]
+    }
+    alone = {(1, 1): None, (1, 2): 20, (1, 4): 20, (2, 1): 7.5, (16, 2): None}
+    assert percent == alone | {(2, 2): 29}  # 1.075 x 1.2
+    most = systematic_error(Judged((of_two, replace(of_eight, percent=30.0))), sharing(1), None, 4)
+    assert most is not None
+    assert most["percent"] == 30
 
 
 def test_of_more_hosts_than_were_judged_and_of_hosts_that_share_nothing_no_error_is_known(tmp_path):

@@ -100,7 +100,11 @@ WORST = {"percent": 9.0, "cases": 12, "machine": "AMD EPYC", "date": "2026-11-24
 
 
 def test_a_row_says_how_far_emulated_times_may_be_off_and_by_what_that_was_judged(tmp_path):
-    of_sessions = {"percent": 9.0, "worst_cases": [WORST | {"divided_between": "sessions"}]}
+    worst_cases = [
+        WORST | {"of": "hosts", "divided_between": "sessions"},
+        WORST | {"of": "vcpus", "on_a_core": 2},
+    ]
+    of_sessions = {"percent": 9.0, "worst_cases": worst_cases}
     older, newer = (
         row_of(tmp_path / name, times_of_repetitions(10.0, systematic_error=error))
         for name, error in (("older", WORST), ("newer", of_sessions))
@@ -108,8 +112,10 @@ def test_a_row_says_how_far_emulated_times_may_be_off_and_by_what_that_was_judge
     assert newer["systematic_error_percent"] == older["systematic_error_percent"] == 9
     where = "AMD EPYC, 2026-11-24, 0123456"
     assert older["systematic_error_judged"] == f"12 cases, {where}"
-    words = f"12 cases of hosts that share a core, divided between sessions, {where}"
-    assert newer["systematic_error_judged"] == words
+    assert newer["systematic_error_judged"] == (
+        f"12 cases of hosts that share a core, divided between sessions, {where}; "
+        f"12 cases of 2 vCPUs that are one core, {where}"
+    )
 
 
 def test_every_metric_has_its_interval_beside_it(manifest):

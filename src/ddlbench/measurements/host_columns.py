@@ -101,6 +101,8 @@ def _systematic_error(records: Sequence[Record]) -> Row:
 def _judged(worst_case: Mapping[str, Any]) -> str:
     """`12 cases of hosts that share a core, divided between sessions, ...`; older records do not say of what."""
     cases = f"{worst_case['cases']} cases"
+    if worst_case.get("of") == "vcpus":
+        cases += f" of {worst_case['on_a_core']} vCPUs that are one core"
     if between := worst_case.get("divided_between"):
         cases += f" of hosts that share a core, divided between {between}"
     return f"{cases}, {worst_case['machine']}, {worst_case['date']}, {str(worst_case['commit'])[:7]}"

@@ -1,6 +1,6 @@
 """How far emulated times may be off: the worst cases that benchmarks found among those that they drew at random."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
@@ -69,34 +69,45 @@ def read_judged(file: Path = FILE) -> Judged:
 
 
 def systematic_error(
-    judged: Judged, placement: Placement, divided_between: str | None
+    judged: Judged, placement: Placement, divided_between: str | None, vcpus: int = 1
 ) -> Mapping[str, object] | None:
     """Find the emulation's own error for some hosts.
+
+    Hosts may share a core that stands for several vCPUs of each. Both may be as wrong as in the worst case, the same
+    way: their factors are multiplied.
 
     Args:
         judged: what benchmarks found.
         placement: the hosts.
         divided_between: what divides the cores that they share, as of `Division`.
+        vcpus: how many vCPUs of a host are made of one core, whose speed was measured.
 
     Returns:
-        `percent`: how far step times may be off, and the `worst_cases` that say so. None: the hosts share no core or
-        compute nothing here, or so many on a core were not judged.
+        `percent`: how far step times may be off, and the `worst_cases` that say so. None: a core is one vCPU of one
+        host, or the hosts compute nothing here, or a part of it was not judged.
     """
-    found = list(_of_sharing(judged, placement, divided_between))
-    if not found:
+    hosts = round(1 / placement.hosts[0].core_share)
+    needed = [_of_sharing(judged, hosts, divided_between)] if hosts > 1 and not placement.waits else []
+    needed += [_of_vcpus(judged, vcpus)] if vcpus > 1 else []
+    found = [each for each in needed if each]
+    if not found or len(found) < len(needed):
         return None
     factor = prod(1 + each.percent / 100 for each in found)
     return {"percent": round(100 * (factor - 1), 1), "worst_cases": [asdict(each) for each in found]}
 
 
-def _of_sharing(judged: Judged, placement: Placement, divided_between: str | None) -> Iterator[WorstCase]:
+def _of_sharing(judged: Judged, hosts: int, divided_between: str | None) -> WorstCase | None:
     """That of as many hosts on a core, or the next more; the worst of all divisions where this one was not judged."""
-    here = round(1 / placement.hosts[0].core_share)
-    if here == 1 or placement.waits:
-        return
-    enough = [each for each in judged.worst_cases if each.of == "hosts" and each.on_a_core >= here]
+    enough = [each for each in judged.worst_cases if each.of == "hosts" and each.on_a_core >= hosts]
     alike = [each for each in enough if each.divided_between == divided_between] or enough
-    nearest = {
-        each.divided_between: each for each in sorted(alike, key=lambda each: each.on_a_core, reverse=True)
-    }
-    yield from sorted(nearest.values(), key=lambda each: each.percent)[-1:]
+    most_first = sorted(alike, key=lambda each: each.on_a_core, reverse=True)
+    nearest = {each.divided_between: each for each in most_first}
+    return max(nearest.values(), key=lambda each: each.percent, default=None)
+
+
+def _of_vcpus(judged: Judged, vcpus: int) -> WorstCase | None:
+    """That of as many vCPUs, or the next more, or the most: beyond these the interval of their speed says the rest."""
+    known = sorted(
+        (each for each in judged.worst_cases if each.of == "vcpus"), key=lambda each: each.on_a_core
+    )
+    return next((each for each in known if each.on_a_core >= vcpus), known[-1] if known else None)

@@ -34,7 +34,9 @@ def conditions(job: SessionJob, group: GroupOnHosts, pending: PendingPoint) -> d
         "planned_dilation": placement.planned_dilation,
         "threads": placement.hosts[0].threads,
         "host_memory_bytes": placement.hosts[0].memory_bytes,
-        "systematic_error": systematic_error(job.judged, placement, group.divided_between),
+        "systematic_error": systematic_error(
+            job.judged, placement, group.divided_between, speed.vcpus if speed and speed.speedup else 1
+        ),
         "vcpu_speed": speed and {key: value for key, value in asdict(speed).items() if value is not None},
         "slice_ms": group.group.ready[0].slice_ms,
         "provenance": _sources(job, group, pending.point),
