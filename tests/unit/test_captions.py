@@ -104,6 +104,11 @@ def test_how_fast_a_core_counts_for_vcpus_is_said_with_its_error_or_that_it_was_
     assert "made of one core" not in said(vcpus=1)[0]
 
 
+def test_points_that_do_not_resolve_a_time_are_counted_where_a_time_is_shown():
+    assert "Faint: unresolved (1 point)" in said(epochs=2)[0]
+    assert "Faint" not in said("test_accuracy_percent", epochs=2)[0]
+
+
 def test_vcpus_are_not_spoken_of_where_all_compute_is_replayed():
     picture, whole = said(vcpus=4, memory_gb=256.0, replay="t2.small, fp32 (measured)")
     assert "vCPU" not in picture + whole

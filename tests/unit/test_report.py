@@ -13,6 +13,7 @@ from ddlbench.claims.report import judge_files
 from ddlbench.measurements.record import DamagedRecord, seal
 from ddlbench.plan import load
 from ddlbench.report.drawn import read_drawn
+from ddlbench.report.open_points import unresolved
 from ddlbench.report.page import write_page
 from tests.support.measurement_samples import a_repository
 from tests.support.repository import REPOSITORY
@@ -81,6 +82,14 @@ def test_a_study_of_no_paper_has_a_heading_and_names_none(root):
     headings = [part.split("<figure")[0] for part in ours[1:]]
     assert headings[0].endswith("(2016).</p>\n")
     assert headings[1].endswith("gpu2026: a GPU beside its replay</h3>\n")
+
+
+def test_points_are_unresolved_where_a_time_of_them_is_shown_and_named_once():
+    row = {"study": "pani2020", "point_id": "one", "resolved": "False"}
+    resolved = row | {"point_id": "two", "resolved": "True"}
+    known = {"training_time_s": [row, resolved], "images_per_second": [row], "speedup": [row]}
+    assert unresolved(known.items()) == {"pani2020": ["one"]}
+    assert unresolved({"test_accuracy_percent": [row], "link_rate_mbit": [row]}.items()) == {}
 
 
 def test_it_asks_nothing_of_a_network(page):

@@ -176,12 +176,21 @@ def test_few_repetitions_have_a_range_and_are_never_resolved(tmp_path):
     assert (enough["bounds"], enough["resolved"]) == ("interval", True)
 
 
-def test_replays_by_waiting_are_repeated_as_often_as_asked_for_and_so_never_unresolved(tmp_path):
+def test_where_the_number_of_repetitions_is_fixed_an_interval_says_whether_they_resolve_a_time(tmp_path):
     waits, burns = (
         times_of_repetitions(10.0, point=a_point(replay=a_replay(kind))) for kind in ("gpu", "cpu")
     )
     assert row_of(tmp_path / "waits", waits)["resolved"] is None
     assert row_of(tmp_path / "burns", burns)["resolved"] is False
+    rows = [
+        row_of(tmp_path / name, times_of_repetitions(*times_ms, point=point))["resolved"]
+        for name, times_ms, point in (
+            ("narrow replay", (10.0, 10.01), a_point(replay=a_replay("gpu"))),
+            ("narrow training", (10.0, 10.1, 10.2), a_point(epochs=2)),
+            ("wide training", (10.0, 15.0, 20.0), a_point(epochs=2)),
+        )
+    ]
+    assert rows == [True, True, False]
 
 
 def test_of_a_fixed_number_two_repetitions_have_an_interval_but_on_a_link_that_loses_packets(tmp_path):

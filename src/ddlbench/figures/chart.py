@@ -105,7 +105,7 @@ def line_chart(
         p9.ggplot(rows, p9.aes(figure.x, y, color="series"))
         + p9.geom_line(p9.aes("place", group="run", linetype="series"), data=drawn, size=0.8)
         + bars(drawn, y, 0.022 * span.width)
-        + _marks(drawn, size=2.2)
+        + _marks(drawn, y, size=2.2)
         + span.scale()
     )
     note = "Overlapping marks are set side by side." if any(nudge.values()) else ""
@@ -150,7 +150,7 @@ def category_chart(rows: pd.DataFrame, figure: Figure) -> p9.ggplot:
         p9.ggplot(rows, p9.aes("place", y, color="series"))
         + p9.geom_vline(xintercept=lines_between, color=theme.GRID, size=0.8)
         + bars(drawn, y, 0.4 / max(3, len(names)))
-        + _marks(drawn, size=2.6)
+        + _marks(drawn, y, size=2.6)
         + span.scale()
     )
     marks_only = p9.theme(panel_grid_major_x=p9.element_blank(), legend_key_width=12)
@@ -188,9 +188,9 @@ def wrapped(text: str, point_size: float, width_in: float = theme.WIDTH_IN) -> s
     )
 
 
-def _marks(drawn: pd.DataFrame, size: float) -> list[Any]:
+def _marks(drawn: pd.DataFrame, y: str, size: float) -> list[Any]:
     """The marks of the points, at `place`; those that are unresolved are faint."""
-    opacity = is_unresolved(drawn).map({True: 0.35, False: 1.0})
+    opacity = is_unresolved(drawn, y).map({True: 0.35, False: 1.0})
     mark = p9.aes("place", shape="series", fill="series", alpha="opacity")
     return [
         p9.geom_point(mark, data=drawn.assign(opacity=opacity), size=size, stroke=0.3),

@@ -146,6 +146,7 @@ METRICS: dict[str, Metric] = {
 }
 
 
+_OF_TIME = ("ms", "s", "images/s")  # units
 LOSSES = ("train_loss", "test_loss")
 
 
@@ -160,6 +161,19 @@ def metric_of(column: str) -> Metric | None:
     """
     seconds = f"{column.removesuffix('ms')}s" if column.endswith("_ms") else column
     return METRICS.get(column) or METRICS.get(seconds)
+
+
+def is_of_time(column: str) -> bool:
+    """Say whether the interval of the step time says how certain a column is, and not that of something else.
+
+    Args:
+        column: of a table or a figure.
+
+    Returns:
+        False for losses, accuracies, bytes and links; True for times and what figures compute from them.
+    """
+    metric = metric_of(column)
+    return metric is None or metric.unit in _OF_TIME
 
 
 def fewest_of_times(records: Sequence[Record]) -> int:

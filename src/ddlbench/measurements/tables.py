@@ -19,7 +19,6 @@ from ddlbench.measurements.record import (
     read_record,
     steps,
 )
-from ddlbench.measurements.statistics import FEWEST
 
 if TYPE_CHECKING:
     import pandas
@@ -56,8 +55,8 @@ def aggregate(
         that was measured), host_memory_gb (that each host really had), workers_per_gpu, backend, host, hosts_differ_in
         (facts that were not the same in all repetitions, as `cpu_model, clock_mhz`), epoch_images, epoch_steps and
         reported_epochs (to which times are extrapolated), container_engine, python_version, packages_sha256, resolved
-        (whether the interval of the step time is as narrow as asked for; empty for trainings to an accuracy and replays
-        by waiting, whose number is fixed), bounds (`interval` or `range`, as `bounds_of_times` says), and m, m_low,
+        (whether the interval of the step time is as narrow as asked for; empty where the number of repetitions is fixed
+        and too small for one), bounds (`interval` or `range`, as `bounds_of_times` says), and m, m_low,
         m_high for each m of METRICS. Between m_low and m_high lies an interval of 95 % or the range of few repetitions.
         A point that could not be measured has a row with its status, its reason and empty metrics.
 
@@ -225,10 +224,12 @@ def _metrics(records: Sequence[Record], report: Mapping[str, Any], rule: Mapping
     for name, metric in METRICS.items():
         found = estimate(metric, records, report)
         cells.update(zip((name, f"{name}_low", f"{name}_high"), found or (None, None, None), strict=True))
-        if name == "step_time_ms" and found and rule and not is_of_a_fixed_number(records[0]["point"]):
+        has_interval = cells["bounds"] == "interval"
+        if name == "step_time_ms" and found and rule:
             is_lossy = (records[0].get("link") or {}).get("is_lossy")
             percent = rule["lossy_interval_percent" if is_lossy else "interval_percent"]
-            cells["resolved"] = len(records) >= FEWEST and found.half_width_percent <= percent
+            is_known = has_interval or not is_of_a_fixed_number(records[0]["point"])
+            cells["resolved"] = has_interval and found.half_width_percent <= percent if is_known else None
     return cells
 
 

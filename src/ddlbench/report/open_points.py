@@ -1,7 +1,10 @@
 """Points that leave something open: not measured, or with an interval wider than asked for."""
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
+
+from ddlbench.measurements.metrics import is_of_time
 
 Row = Mapping[str, Any]
 MEASURED = "measured"
@@ -33,17 +36,17 @@ def gaps(rows: Iterable[Row]) -> list[Gap]:
     return [Gap(*cause, sorted(points)) for cause, points in found.items()]
 
 
-def unresolved(rows: Iterable[Row]) -> dict[str, list[str]]:
-    """Find the points whose interval is wider than the stop rule allows.
+def unresolved(tables: Iterable[tuple[str, Iterable[Row]]]) -> dict[str, list[str]]:
+    """Find the points whose interval is wider than the stop rule allows, where a time of them is shown.
 
     Args:
-        rows: as for `gaps`.
+        tables: of figures: the column that each shows, and its rows as for `gaps`.
 
     Returns:
         The points of each study, each once.
     """
     found: dict[str, dict[str, None]] = {}
-    for row in rows:
+    for row in chain.from_iterable(rows for shown, rows in tables if is_of_time(shown)):
         if row.get("resolved") == "False":
             found.setdefault(row["study"], {})[row["point_id"]] = None
     return {study: list(points) for study, points in found.items()}

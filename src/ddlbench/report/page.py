@@ -1,9 +1,10 @@
 """One page that opens offline: claims, figures, links, hosts, environments, deviations, what is open, provenance."""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def write_page(
     """
     names = [table.absolute().relative_to(root).as_posix() for table in tables]
     drawn = [read_drawn(svg, plan.figures[svg.stem]) for svg in figures]
-    rows = [row for table in tables for row in _rows(table)]
+    rows = {table.stem: _rows(table) for table in tables}
     write_atomically(page, _render(plan, drawn, rows, evidence_of(root, names), _verdicts(claims)))
 
 
@@ -56,11 +57,11 @@ def _rows(table: Path) -> list[dict[str, str]]:
 def _render(
     plan: Plan,
     drawn: Sequence[Drawn],
-    rows: Iterable[Mapping[str, Any]],
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
     evidence: Evidence,
     claims: pd.DataFrame,
 ) -> str:
-    points = [row for row in rows if "point_id" in row]
+    points = [row for row in chain(*rows.values()) if "point_id" in row]
     environment = Environment(
         loader=PackageLoader("ddlbench.report", "."),
         autoescape=True,
@@ -85,7 +86,9 @@ def _render(
         evidence=evidence,
         points=len({row["point_id"] for row in points if row.get("status", MEASURED) == MEASURED}),
         gaps=gaps(points),
-        unresolved=unresolved(points),
+        unresolved=unresolved(
+            (plan.figures[name].y, of_table) for name, of_table in rows.items() if name in plan.figures
+        ),
     )
 
 

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,9 @@ def _summary(arguments: argparse.Namespace) -> int:
         print(f"  {results}/figures/{name}.svg   {figures[name].get('title', '')}".rstrip())
         if headline := _headline(_read_csv(results / "figures" / f"{name}.csv"), figures[name]):
             print(textwrap.fill(headline, 110, initial_indent="      ", subsequent_indent="        "))
-    rows = [row for name in drawn for row in _read_csv(results / "tables" / f"{name}.csv")]
-    print("\n".join((*_gaps(rows), *_unresolved(rows), *_unfit(options))))
+    tables = {name: _read_csv(results / "tables" / f"{name}.csv") for name in drawn}
+    shown = [(str(figures[name].get("y")), rows) for name, rows in tables.items()]
+    print("\n".join((*_gaps(chain(*tables.values())), *_unresolved(shown), *_unfit(options))))
     default = _names(config, "default_figures")
     print(
         "\n".join(
@@ -98,9 +100,9 @@ def _interval(row: Row | None, metric: str) -> str:
     return _number(row[metric]) + (f" [{_number(low)}, {_number(high)}]" if low and high else "")
 
 
-def _unresolved(rows: Iterable[Row]) -> Iterator[str]:
+def _unresolved(tables: Iterable[tuple[str, Iterable[Row]]]) -> Iterator[str]:
     """Name the points whose interval is wider than the stop rule allows, by study."""
-    found = unresolved(rows)
+    found = unresolved(tables)
     if found:
         yield "\nUnresolved, the interval is wider than asked for:"
     for study, names in found.items():

@@ -11,6 +11,7 @@ from ddlbench.measurements.metrics import (
     OfStep,
     bounds_of,
     bounds_of_median,
+    is_of_time,
     metric_of,
 )
 from ddlbench.plan.catalogue import STRATEGIES
@@ -45,7 +46,7 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
     sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
     if y in LOSSES and (without := int(measured["diverged"].sum())):
         sentences.append(f"{counted(without, 'training')} diverged, and the medians are of the others.")
-    if unresolved := int(is_unresolved(measured).sum()):
+    if unresolved := int(is_unresolved(measured, y).sum()):
         sentences.append(
             f"Faint: unresolved ({counted(unresolved, 'point')}), with an interval wider than asked for or too few "
             "repetitions for one."
@@ -82,16 +83,17 @@ def _ranged(counts: "pd.Series[int]", noun: str) -> str:
     return f"{span_of(counts)} {noun}{'s' * bool(counts.max() > 1)}"
 
 
-def is_unresolved(rows: pd.DataFrame) -> "pd.Series[bool]":
+def is_unresolved(rows: pd.DataFrame, y: str) -> "pd.Series[bool]":
     """Which points have a wider interval than was asked for; those of which nothing is known have not.
 
     Args:
         rows: of a table, or points that are drawn.
+        y: the column that is shown; that of a time was asked for.
 
     Returns:
         One value for each row.
     """
-    if "resolved" not in rows:
+    if "resolved" not in rows or not is_of_time(y):
         return pd.Series(False, index=rows.index)
     return (
         rows["resolved"]
