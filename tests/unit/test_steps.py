@@ -1,12 +1,15 @@
 """How many steps a repetition has."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
 from ddlbench.devices.device import Replay
 from ddlbench.devices.uneven import Jitter, Uneven
+from ddlbench.measurements.statistics import steps_are_alike
 from ddlbench.plan import load
+from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.plan.point import Inside
 from ddlbench.plan.sites import Sites, Wire
 from ddlbench.protocol.messages import Trained
@@ -21,6 +24,7 @@ from ddlbench.sweep.steps import (
     train,
     warm_up,
 )
+from ddlbench.sweep.stop_rule import fewest
 from ddlbench.workers.common.memory import parameter_bytes
 from tests.support.repository import REPOSITORY
 
@@ -91,10 +95,18 @@ def a_replay(kind="gpu"):
     )
 
 
-def replayed(kind="gpu", jitter=None, loss_percent=0.0, strategy="ring_allreduce"):
-    replay = a_replay(kind)
-    uneven = Uneven("all alike", (), jitter)
-    point = replace(POINT, replay=replay, loss_percent=loss_percent, uneven=uneven, strategy=strategy)
+def replaying(kind="gpu", jitter=None, **others):
+    return replace(POINT, replay=a_replay(kind), uneven=Uneven("all alike", (), jitter), **others)
+
+
+def between_sites(**of_wan):
+    link = Wire(100.0, 1.0)
+    wans = {pair: replace(link, **of_wan) for pair in permutations(("a", "b"))}
+    return Sites("two", (("a", link), ("b", link)), tuple(wans.items()))
+
+
+def replayed(**values):
+    point = replaying(**values)
     return planned_steps(Steps([]), replace(MEASURE, min_steps=3), point, dilation=100.0)
 
 
@@ -104,6 +116,29 @@ def test_one_step_is_enough_where_a_gpus_compute_is_replayed_and_nothing_is_draw
     assert replayed(jitter=Jitter("lognormal", 0.1, 1)) == (3, 0)
     assert replayed(strategy="parameter_server_async") == (3, 0)  # the order of its workers
     assert replayed(loss_percent=1.0) == (FEWEST_OF_LOSSY, 0)
+    assert replayed(sites=between_sites()) == (1, 0)
+    assert replayed(sites=between_sites(jitter_ms=0.5)) == (3, 0)
+
+
+def test_replays_are_repeated_until_their_interval_is_narrow_where_chance_has_a_part_in_them():
+    measure = replace(MEASURE, replayed=1, min_repetitions=4, trainings=3)
+    assert fewest(replaying(), measure) == fewest(replaying(sites=between_sites()), measure) == 1
+    assert fewest(replaying(strategy="parameter_server_async", workers=1), measure) == 1
+    assert fewest(replaying(epochs=1, loss_percent=1.0), measure) == 3
+    by_chance = (
+        {"jitter": Jitter("lognormal", 0.1, 1)},
+        {"loss_percent": 1.0},
+        {"strategy": "parameter_server_async"},
+        {"sites": between_sites(jitter_ms=0.5)},
+        {"sites": between_sites(loss_percent=1.0)},
+    )
+    assert [fewest(replaying(**each), measure) for each in by_chance] == [4] * 5
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_record_tells_asynchronous_strategies_by_their_names(strategy):
+    point = replaying(strategy=strategy, workers=2)
+    assert steps_are_alike(point.as_dict()) == STRATEGIES[strategy].is_synchronous
 
 
 def test_replayed_compute_warms_up_only_tcps_windows_of_new_connections():

@@ -6,8 +6,7 @@ from statistics import fmean
 import pytest
 from test_filled_hosts import plan_of, point_of, refusal
 
-from ddlbench.measurements.record import is_of_a_fixed_number
-from ddlbench.measurements.statistics import Total
+from ddlbench.measurements.statistics import Total, is_of_a_fixed_number
 from ddlbench.plan import load
 from ddlbench.plan.point import Point
 from ddlbench.protocol.messages import ReplayedJitter

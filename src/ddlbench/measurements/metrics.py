@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ddlbench.measurements.record import Record, is_of_a_fixed_number, steps, timed
+from ddlbench.measurements.record import Record, steps, timed
 from ddlbench.measurements.statistics import (
     FEWEST,
     FEWEST_OF_A_FIXED_NUMBER,
     FEWEST_OF_A_MEDIAN,
     Estimate,
     Total,
+    is_of_a_fixed_number,
     median_interval,
     pooled,
 )

@@ -178,20 +178,6 @@ def words(point: Mapping[str, Any]) -> str:
     )
 
 
-def is_of_a_fixed_number(point: Mapping[str, Any]) -> bool:
-    """Tell whether no interval decides how often a point is repeated.
-
-    Args:
-        point: as a record or a manifest holds it.
-
-    Returns:
-        True for a training to an accuracy, and for a replay by waiting without jitter.
-    """
-    waits = (point.get("replay") or {}).get("kind") == "gpu"
-    has_jitter = bool((point.get("uneven") or {}).get("jitter"))
-    return bool(point.get("epochs")) or (waits and not has_jitter)
-
-
 def is_too_large(record: Mapping[str, Any], has_bytes: int) -> bool:
     """Tell whether a point did not fit into memory, and its hosts have no more of it now.
 

@@ -15,10 +15,10 @@ from ddlbench.measurements.record import (
     DamagedRecord,
     Record,
     epochs,
-    is_of_a_fixed_number,
     read_record,
     steps,
 )
+from ddlbench.measurements.statistics import is_of_a_fixed_number
 
 if TYPE_CHECKING:
     import pandas

@@ -148,11 +148,6 @@ class Point:
         return self.replay is not None and self.replay.kind == "gpu"
 
     @property
-    def has_jitter(self) -> bool:
-        """Whether the time of replayed compute differs from step to step."""
-        return self.uneven is not None and self.uneven.jitter is not None
-
-    @property
     def slowest_replay_ms(self) -> float:
         """What a replayed step takes on the slowest host, without dilation and jitter, in ms; 0: none is replayed."""
         if self.replay is None:

@@ -32,7 +32,7 @@ class Measure(StopRule):
             intervals they make narrow enough the soonest get it first.
         relaunch: each round of repetitions has a new worker group.
         trainings: the repetitions of a point that is trained to an accuracy.
-        replayed: the repetitions of a point whose compute is replayed by waiting, without jitter; they hardly differ.
+        replayed: the repetitions of a point whose compute is replayed by waiting and whose steps are alike.
         recheck_s: a link is checked again after this time.
         seed: of every random choice.
     """

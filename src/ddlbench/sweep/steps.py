@@ -6,11 +6,12 @@ from math import ceil
 from time import monotonic
 
 from ddlbench.launch.worker_group import WorkerGroup
+from ddlbench.measurements.statistics import steps_are_alike
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep.link_monitor import link_of
-from ddlbench.sweep.stagger import AT_ONCE, Stagger, is_asynchronous
+from ddlbench.sweep.stagger import AT_ONCE, Stagger
 
 _PARTS = 4  # of a repetition: after each of them it can be cut
 _OVERRUN = 20  # a repetition is cut when it has taken so many times its budget,
@@ -169,12 +170,11 @@ def is_cold_for(point: Point, *, new_link: bool, new_connections: bool) -> bool:
 
 
 def _fewest(measure: Measure, point: Point) -> int:
-    """The fewest steps that say something about a point: one where all are alike, as links between sites may not be."""
+    """The fewest steps that say something about a point: one where all are alike."""
     link = link_of(point)
     if link and link.is_lossy:
         return max(measure.min_steps, FEWEST_OF_LOSSY)
-    differ = point.sites is not None or point.has_jitter
-    return 1 if point.waits and not differ and not is_asynchronous(point) else measure.min_steps
+    return 1 if steps_are_alike(point.as_dict()) else measure.min_steps
 
 
 def train(

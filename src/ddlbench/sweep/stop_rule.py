@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from ddlbench.measurements.record import Record, is_of_a_fixed_number, timed
-from ddlbench.measurements.statistics import FEWEST, Total, pooled
+from ddlbench.measurements.record import Record, timed
+from ddlbench.measurements.statistics import FEWEST, Total, is_of_a_fixed_number, pooled
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
 from ddlbench.sweep.link_monitor import link_of
@@ -36,7 +36,7 @@ def fewest(point: Point, measure: Measure) -> int:
 
     Returns:
         For a point that is trained to an accuracy, exactly as many as it has: so all of a figure have the same seeds.
-        For one whose compute is replayed by waiting, too, unless it has jitter.
+        For one whose steps are alike, too.
     """
     if point.epochs:
         return measure.trainings
