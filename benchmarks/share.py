@@ -16,7 +16,7 @@ from benchmarks.common import benchmark, in_words, options, repository, row, sav
 from benchmarks.sweep import config
 from ddlbench.errors import DdlbenchError
 
-AT_LEAST = 80.0
+AT_LEAST = 85.0
 SWEEP_TIMEOUT_S = 3600
 
 

@@ -40,7 +40,7 @@ FIGURES = " ".join(
     for name in read_yaml(ROOT / "config" / "config.yaml", ROOT)["default_figures"]
     if name.startswith("anwar2021")
 )
-AT_LEAST = 4.0
+AT_LEAST = 5.0
 SWEEP_TIMEOUT_S = 3600
 
 

@@ -1,5 +1,6 @@
 """The parts of benchmarks/ that decide without measuring."""
 
+import json
 import random
 from importlib import import_module
 from itertools import combinations
@@ -9,6 +10,7 @@ import pytest
 
 from benchmarks import api, groups, probe, report, share, sweep
 from ddlbench.probes.ping_pong import sizes
+from tests.support.repository import REPOSITORY
 
 
 def record(
@@ -91,6 +93,14 @@ def test_their_total_is_our_time_times_the_ratio_of_each_stratum() -> None:
 def test_share_is_of_the_command_or_of_its_sessions() -> None:
     assert share.share_percent(SESSIONS, 32.0) == pytest.approx(50)
     assert share.share_percent(SESSIONS) == pytest.approx(100 * 16 / 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "bound"), [("sweep", f"{sweep.AT_LEAST:g} times faster"), ("share", f"{share.AT_LEAST:g} %")]
+)
+def test_a_number_that_was_kept_is_judged_by_the_bound_of_its_benchmark(name: str, bound: str) -> None:
+    kept = json.loads((REPOSITORY / f"benchmarks/results/{name}.json").read_text())
+    assert [row["at_least"] for row in kept["rows"]] == [bound]
 
 
 def test_the_table_takes_the_place_between_the_markers_and_no_other() -> None:
