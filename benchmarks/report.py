@@ -5,6 +5,7 @@ Each page has it between two markers.
 python benchmarks/report.py
 """
 
+import ast
 import json
 import os
 import re
@@ -77,7 +78,13 @@ def results(folder: Path) -> list[Mapping[str, Any]]:
 
 def pages(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The table of each page, by its path below the repository's root."""
-    return {"docs/accuracy.md": table(results), "README.md": table(handful(results))}
+    return {"docs/accuracy.md": table(results, without(results)), "README.md": table(handful(results))}
+
+
+def without(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The benchmarks that have no results."""
+    measured = tuple(f"{result['benchmark']}_" for result in results)
+    return [name for name in ORDER if not any(each.startswith(f"{name}_") for each in measured)]
 
 
 def handful(results: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -87,8 +94,8 @@ def handful(results: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
             yield {**result, "rows": [row for row in result["rows"] if words in row["what"]]}
 
 
-def table(results: Iterable[Mapping[str, Any]]) -> str:
-    """Markdown: a row for each number, and below it the machines and dates."""
+def table(results: Iterable[Mapping[str, Any]], without: Iterable[str] = ()) -> str:
+    """Markdown: a row for each number, one for each benchmark without results, and below the machines and dates."""
     lines = ["| what | at least | measured: median (range) | against |", "|---|---|---|---|"]
     where: dict[str, list[str]] = {}
     for result in results:
@@ -100,8 +107,15 @@ def table(results: Iterable[Mapping[str, Any]]) -> str:
             measured = row["measured"] if row["met"] else f"**missed:** {row['measured']}"
             line = f"| {row['what']} | {row['at_least']} | {measured} | {row['peer']} |"
             lines.append(_CHANGES.sub(rf"\g<0> of {result['date'][:10]}", line))
+    lines += [f"| {title(name)} |  | not measured | `python -m benchmarks {name}` |" for name in without]
     measured = "; ".join(f"{', '.join(names)} ({there})" for there, names in where.items())
     return "\n".join([*lines, "", f"Measured by `python -m benchmarks`: {measured or 'nothing yet'}."])
+
+
+def title(name: str) -> str:
+    """What a benchmark says of itself in its first sentence."""
+    text = ast.get_docstring(ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text())) or name
+    return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
 
 
 def with_table(text: str, table: str) -> str:

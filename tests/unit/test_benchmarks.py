@@ -172,6 +172,14 @@ def test_a_missed_number_is_called_missed() -> None:
     assert "| speed | 4 | **missed:** 3 (2 to 4) | torchrun |" in text
 
 
+def test_a_benchmark_without_results_has_a_row_that_says_so() -> None:
+    row = "The memory that a worker takes at most, measured, against what is predicted before anything starts"
+    assert f"| {row} |  | not measured | `python -m benchmarks memory` |" in report.table([], ["memory"])
+    others = [benchmarked(name) for name in report.ORDER if name != "memory"]
+    assert report.without([*others, benchmarked("framework_memory")]) == ["memory"]
+    assert report.without([*others, benchmarked("memory_torch")]) == []
+
+
 def test_each_benchmark_is_named_with_where_and_when_it_was_measured() -> None:
     text = report.table([benchmarked("speed"), benchmarked("size")])
     assert text.endswith(

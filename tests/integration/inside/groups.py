@@ -133,6 +133,21 @@ def refusal(python: str, framework: str, strategy: str) -> str:
         return str(error)
 
 
+def most_memory(
+    python: str, datasets: dict[str, str], strategy: str, workers: int, point: dict[str, Any]
+) -> list[int]:
+    """Train a point for some steps with PyTorch's workers; the most that each had in memory until then, in bytes."""
+    job = replace(group_job(python, "torch", strategy, workers), fabric="loopback", datasets=datasets)
+    with launched(job) as on_hosts:
+        group = on_hosts.group
+        group.connect([ModelShape(*training_point(point).key)])
+        assert all(reply.fits for reply in group.prepare(training_point(point), point["seed"]))
+        group.train(1)
+        group.train(3, from_fresh=True)
+        group.conclude(evaluate=False)
+        return [1024 * int(_facts(pid)["VmHWM"].split()[0]) for pid in group.pids()]
+
+
 def members_in_containers(
     runtime: str, environments: dict[str, Any], memory_gb: float
 ) -> list[dict[str, str]]:
