@@ -11,13 +11,11 @@ import pytest
 from prediction_samples import cell, grid, measure, true_ms
 
 from ddlbench.cli.main import main
-from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.answer import Answer
 from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.choice import Goal, choose
 from ddlbench.prediction.predictor import learn
 from ddlbench.prediction.prices import Price
-from ddlbench.prediction.question import Unanswerable, choices
 from tests.support.recommender_server import ANWAR
 from tests.support.repository import REPOSITORY
 
@@ -137,19 +135,6 @@ def test_measurements_of_a_cell_that_differ_are_both_within_its_interval_and_mak
     assert unsure.gain > sure.gain
 
 
-def test_a_question_is_completed_by_what_was_measured():
-    more = [*MEASURED, *(Measured(replace(each.cell, framework="mxnet"), each.time_ms) for each in MEASURED)]
-    found = choices(more, {"batch_size": 128.0, "latency_ms": 5.0})
-    assert {each.framework for each in found.cells} == {"torch", "mxnet"}
-    assert {each.workers for each in found.cells} == {1, 2, 3, 4, 5, 6}
-    assert {each.bandwidth_mbit for each in found.cells} == {1000.0}
-    others = [*more, Measured(cell(model="mlp"), 1.0)]
-    with pytest.raises(DdlbenchError, match=r"which model\? Measured: conv1; mlp"):
-        choices(others, {"batch_size": 128.0})
-    with pytest.raises(DdlbenchError, match="did you mean 'conv1'"):
-        choices(others, {"batch_size": 128.0, "model": "conv11"})
-
-
 @pytest.fixture(scope="module")
 def learned_once():
     """From the same table the same is learned, and that takes seconds."""
@@ -251,29 +236,5 @@ def test_a_table_in_which_nothing_was_measured_says_so(tmp_path, monkeypatch, ca
     assert "0 measurements are too few" in capsys.readouterr().err
 
 
-def test_a_number_of_workers_that_is_said_twice_is_one_choice():
-    cells = choices(MEASURED, {"batch_size": 128}, [2, 3, 2]).cells
-    assert [each.workers for each in cells] == [2, 3]
-
-
-def test_too_many_choices_are_refused_before_they_are_made(monkeypatch):
-    many = [Measured(cell(workers=8, framework=f"f{number}"), 1.0) for number in range(50)]
-    made = []
-    monkeypatch.setattr(
-        "ddlbench.prediction.question.replace",
-        lambda *args, **changes: made.append(0) or replace(*args, **changes),
-    )
-    with pytest.raises(Unanswerable, match="5000 options are too many"):
-        choices(many, {"batch_size": 1e9}, range(1, 101))
-    assert len(made) == 1
-
-
 def test_a_value_is_finite_for_each_option(predictor):
     assert all(math.isfinite(each.value) for each in ranked(predictor, Goal(), at(64, 0.0)))
-
-
-def test_of_too_many_numbers_of_workers_those_are_compared_that_were_measured():
-    published = [Measured(cell(workers=2**power), 1.0) for power in range(10)]
-    asked = choices(published, {"batch_size": 1e4}).cells
-    assert [each.workers for each in asked] == [2**power for power in range(10)]
-    assert len(choices(published, {"batch_size": 200}).cells) == 200

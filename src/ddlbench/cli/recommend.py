@@ -34,7 +34,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help=f"measurements, also of `ddlbench import`; can be repeated; default: all of {TABLES}",
     )
     _add_cell(
-        parser.add_argument_group("what is trained, over which link; what is not said is as it was measured")
+        parser.add_argument_group(
+            "what is trained, over which link; what is not said is as measured most often"
+        )
     )
     _add_goal(parser.add_argument_group("what is wanted: the least of alpha x hours + beta x cost"))
     parser.set_defaults(command=_recommend)

@@ -122,7 +122,7 @@ def _lines(answer: Answer) -> Iterator[str]:
         yield f"  and {len(excluded) - MOST_SHOWN} more"
     if answer.assumed:
         assumed = ", ".join(f"{name} {value}" for name, value in answer.assumed.items())
-        yield f"\nNot said, so the most frequent: {assumed}"
+        yield f"\nNot said, so as measured most often: {assumed}"
     for warning in (*answer.warnings, *_odd(allowed)):
         yield f"Note: {warning}"
 

@@ -4,15 +4,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
-from shlex import quote
 from typing import Any
 
 from ddlbench.errors import DdlbenchError, nearest
 from ddlbench.prediction.cell import Cell, Measured
 
-ONE = ("model", "devices", "runtime")  # of these the question must have one
 MOST_OPTIONS = 256  # of workers, frameworks and strategies that are compared at once
-USUAL = ("image_shape", "vcpus", "host_count", "memory_gb")  # of these the most frequent is taken
+TRAINING = ("model", "devices", "runtime", "image_shape")
+NAMES = (*TRAINING, "framework", "strategy")
+# Of what the question does not say, that is taken which was measured together most often.
+TOGETHER = (TRAINING, ("vcpus", "host_count", "memory_gb"), ("bandwidth_mbit", "latency_ms", "loss_percent"))
+
+Value = float | str | None  # of a key of a Cell
 
 
 class Unanswerable(DdlbenchError):
@@ -45,15 +48,14 @@ class Choices:
     assumed: Mapping[str, str]
 
 
-def choices(
-    measured: Sequence[Measured], given: Mapping[str, float | str | None], workers: Sequence[int] = ()
-) -> Choices:
+def choices(measured: Sequence[Measured], given: Mapping[str, Value], workers: Sequence[int] = ()) -> Choices:
     """List what there is to choose from.
 
     Args:
         measured: cells with their times.
         given: keys of a Cell with their values, `batch_size` among them. Without a framework or strategy all
-            measured ones are there to choose from.
+            measured ones are there to choose from; of all else, what was measured most often, with such numbers as
+            are given if any was.
         workers: numbers to choose from; none: from 1 to the most that were measured, or those that were measured if
             that would be too many choices.
 
@@ -61,24 +63,21 @@ def choices(
         The choices.
 
     Raises:
-        Unanswerable: a name was never measured, or one must be said; lists those that were. Or there are too many
-            choices.
+        Unanswerable: a name was never measured; lists those that were. Or there are too many choices.
     """
-    known: dict[str, float | str | None] = {name: value for name, value in given.items() if value is not None}
+    known: dict[str, Value] = {name: value for name, value in given.items() if value is not None}
     cells = [each.cell for each in measured]
-    assumed: dict[str, str] = {}
-    for name in ("model", "framework", "strategy", *ONE[1:], *USUAL):
+    for name in NAMES:
         if name in known:
             cells = _with(cells, name, known[name])
-        elif name in ONE:
-            known[name] = _only(cells, name)
-            cells = _with(cells, name, known[name])
-        elif name in USUAL:
-            known[name] = _usual(cells, name, assumed)
-    apart = [cell for cell in cells if not cell.is_alone] or cells
-    for name in ("bandwidth_mbit", "latency_ms", "loss_percent"):
-        if name not in known:
-            known[name] = _usual(apart, name, assumed)
+    usual = _usual(cells, known)
+    assumed = {
+        name: _in_words(value)
+        for name, value in usual.items()
+        if value is not None and len({*_values(cells, name)}) > 1
+    }
+    known |= usual
+    cells = [cell for cell in cells if all(getattr(cell, name) == known[name] for name in TRAINING)]
     systems = sorted({(cell.framework, cell.strategy) for cell in cells})
     asked = Cell(1.0, 1)
     asked = replace(asked, **{field.name: known[field.name] for field in fields(Cell) if field.name in known})  # type: ignore[arg-type]
@@ -103,7 +102,7 @@ def choices(
     return Choices(tuple(found), assumed)
 
 
-def _with(cells: list[Cell], name: str, value: float | str | None) -> list[Cell]:
+def _with(cells: list[Cell], name: str, value: Value) -> list[Cell]:
     """Those cells that have a name; a number may be any, since numbers lie near each other."""
     if not isinstance(value, str):
         return cells
@@ -120,19 +119,20 @@ def _values(cells: Sequence[Cell], name: str) -> list[Any]:
     return list(map(attrgetter(name), cells))
 
 
-def _only(cells: list[Cell], name: str) -> str:
-    values = sorted({str(each) for each in set(_values(cells, name))})
-    if len(values) == 1:
-        return values[0]
-    raise Unanswerable(
-        name, f"which {name}? Measured: {'; '.join(values)}", f"Say  --{name} {quote(values[0])}"
-    )
-
-
-def _usual(cells: list[Cell], name: str, assumed: dict[str, str]) -> float | str | None:
-    values = Counter(_values(cells, name))
-    ((value, _),) = values.most_common(1)
-    if value is not None and len(values) > 1:
-        assumed[name] = f"{value:g}" if isinstance(value, float) else str(value)
-    found: float | str | None = value
+def _usual(cells: list[Cell], known: Mapping[str, Value]) -> dict[str, Value]:
+    """What is not said, as it was measured together most often; with the numbers that are said, if any was."""
+    alike = [cell for cell in cells if not cell.is_alone] or cells  # the link of one alone says nothing
+    for name, value in known.items():
+        alike = [cell for cell in alike if getattr(cell, name) == value] or alike
+    found: dict[str, Value] = {}
+    for names in TOGETHER:
+        wanted = [name for name in names if name not in known]
+        together = [tuple(getattr(cell, name) for name in wanted) for cell in alike]
+        ((usual, _),) = Counter(together).most_common(1)
+        alike = [cell for cell, values in zip(alike, together, strict=True) if values == usual]
+        found |= zip(wanted, usual, strict=True)
     return found
+
+
+def _in_words(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value) or "unnamed"

@@ -32,7 +32,7 @@ Weight = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
 class Training(BaseModel):
-    """What is trained, and over which link. What is not said is as it was measured most often."""
+    """What is trained, and over which link. What is not said is as it was measured most often, together."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -87,7 +87,7 @@ def options_for(training: Training, known: Knowledge) -> Choices:
         The choices.
 
     Raises:
-        Unanswerable: a name was never measured or one must be said, or there are too many options.
+        Unanswerable: a name was never measured, or there are too many options.
     """
     given = training.model_dump(include=set(Training.model_fields) - {"workers"})
     return choices(known.measured, given, training.workers)

@@ -77,7 +77,9 @@ class Recommendation(Reply):
     options: list[Option] = Field(description="all that may be taken, the best first")
     excluded: list[Excluded]
     per: str = Field(description="what was timed: step or epoch")
-    assumed: dict[str, str] = Field(description="what the question did not say")
+    assumed: dict[str, str] = Field(
+        description="what the question did not say, and what was taken: as it was measured together most often"
+    )
     warnings: list[str]
     words: str = Field(description="the same as text, for people")
     version: str = Field(description="of the measurements")
@@ -102,7 +104,7 @@ class Predictions(Reply):
 
     predictions: list[Predicted]
     per: str
-    assumed: dict[str, str]
+    assumed: dict[str, str] = Field(description="as of a recommendation")
     version: str
 
 
