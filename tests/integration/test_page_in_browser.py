@@ -151,6 +151,26 @@ def test_names_from_a_table_are_never_markup(opened, server):
     assert page.locator("main img").count() == 0
 
 
+def test_a_model_can_be_chosen_that_was_not_measured_on_the_first_of_the_devices(opened, tmp_path):
+    tables = tmp_path / "results/tables"
+    tables.mkdir(parents=True)
+    header = (
+        "point_id,status,framework,strategy,runtime,devices,model,image_shape,batch_size,workers,step_time_ms"
+    )
+    rows = [
+        f"{model}{workers},measured,torch,ring_allreduce,{where},{model},28x28x1,64,{workers},{9 / workers}\n"
+        for model, where in (("conv1", "bare,cpu"), ("alexnet", "apptainer,K80"))
+        for workers in (1, 2, 3, 4)
+    ]
+    (tables / "fig.csv").write_text(f"{header}\n{''.join(rows)}")
+    with served(tmp_path) as own:
+        page = opened("?batch_size=64&model=conv1", address=own.url)
+        headline(page).to_have_text("Take 4 workers")
+        page.get_by_label("Model").select_option("as measured most often")
+        page.get_by_role("button", name="Recommend").click()
+        expect(page.locator("#answer")).to_contain_text("so as measured most often: model")
+
+
 def test_without_measurements_the_page_says_what_to_measure(opened, tmp_path):
     with served(tmp_path) as empty:
         page = opened("?batch_size=64", address=empty.url)

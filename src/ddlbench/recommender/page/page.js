@@ -7,7 +7,7 @@ import * as words from "./words.js";
 const form = document.getElementById("ask");
 const answerPlace = document.getElementById("answer");
 const NAMES = ["model", "framework", "strategy", "devices", "runtime"];
-const OPTIONAL = ["framework", "strategy"]; // without one, all are compared
+const COMPARED = ["framework", "strategy"]; // without one, all are compared; of the others the server takes one, and says which
 let tables = [];
 let last = null;
 let asking = 0; // which question was asked last: what comes for an earlier one is not shown
@@ -41,7 +41,7 @@ function showNames() {
   const table = tables.find((each) => each.name === form.elements.table.value);
   for (const name of NAMES) {
     const values = table?.names[name] ?? [];
-    fill(form.elements[name], values.map((each) => [each, each.replaceAll("_", " ")]), OPTIONAL.includes(name) ? "any" : undefined);
+    fill(form.elements[name], values.map((each) => [each, each.replaceAll("_", " ")]), COMPARED.includes(name) ? "any" : "as measured most often");
     form.querySelector(`[data-when=${name}]`).hidden = values.length < 2;
   }
   document.getElementById("steps-label").textContent = table?.per === "epoch" ? "Epochs" : "Steps";
