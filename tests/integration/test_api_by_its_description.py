@@ -45,7 +45,18 @@ BODIES = st.one_of(
     st.binary(max_size=200),
     st.lists(st.text(max_size=20), max_size=20).map(lambda cells: ",".join(cells).encode()),
 )
-NAMES = ("model", "framework", "strategy", "devices", "runtime", "machine", "beta", "budget", "images")
+NAMES = (
+    "model",
+    "framework",
+    "strategy",
+    "devices",
+    "runtime",
+    "image_shape",
+    "machine",
+    "beta",
+    "budget",
+    "images",
+)
 # Few, as learning from an imported one takes a process, and a second.
 TABLES = ("first", "second", "third", "fourth")
 

@@ -211,6 +211,9 @@ def test_traffic_that_nobody_can_count_is_left_out_of_the_cost_and_the_answer_sa
         (["--deadline", "0.001"], 1, ""),
         (["--model", ""], 2, "--model: "),
         (["--framework", 61 * "x"], 2, "--framework: "),
+        (["--image-shape", ""], 2, "--image-shape: "),
+        (["--image-shape", "28x28"], 1, "was not measured"),
+        (["--vcpus", "0"], 2, "is not a number of vCPUs"),
         (["--workers", *map(str, range(1, 66))], 2, "--workers: "),
     ],
 )
@@ -238,3 +241,26 @@ def test_a_table_in_which_nothing_was_measured_says_so(tmp_path, monkeypatch, ca
 
 def test_a_value_is_finite_for_each_option(predictor):
     assert all(math.isfinite(each.value) for each in ranked(predictor, Goal(), at(64, 0.0)))
+
+
+def test_the_hosts_and_images_that_are_asked_about_are_those_that_the_answer_is_about(
+    tmp_path, monkeypatch, capsys, learned_once
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ddlbench.prediction.predictor.learn", learned_once)
+    header = "point_id,status,framework,strategy,runtime,devices,model,batch_size,image_shape,vcpus,workers"
+    rows = [
+        f"{time_ms}-{workers},measured,torch,ring_allreduce,bare,cpu,cnn,64,{kind},{workers},{time_ms / workers}\n"
+        for kind, time_ms in (("28x28x1,1", 30), ("28x28x1,2", 50), ("32x32x3,2", 90))
+        for workers in (1, 2, 3)
+    ]
+    Path("fig.csv").write_text(f"{header},step_time_ms\n{''.join(rows)}")
+    question = ["recommend", "--table", "fig.csv", "--batch-size", "64", "--json"]
+    for asked, time_s in (
+        ([], 0.01),
+        (["--vcpus", "2"], 0.05 / 3),
+        (["--vcpus", "2", "--image-shape", "32x32x3"], 0.03),
+    ):
+        assert main([*question, *asked]) == 0
+        best = json.loads(capsys.readouterr().out)["best"]
+        assert (best["is_measured"], best["time_s"]) == (True, pytest.approx(time_s))

@@ -51,6 +51,8 @@ def _add_cell(group: "argparse._ArgumentGroup") -> None:
     group.add_argument("--loss", type=number(0, 99, "a loss in percent"), metavar="PERCENT")
     for name in ("model", "framework", "strategy", "devices", "runtime"):
         group.add_argument(f"--{name}")
+    group.add_argument("--image-shape", metavar="SHAPE", help="height x width x channels, as 28x28x1")
+    group.add_argument("--vcpus", type=number(1e-3, 1e6, "a number of vCPUs"), help="of each host")
     group.add_argument(
         "--workers",
         type=whole_number(1, 100_000, "a number of workers"),
@@ -116,6 +118,8 @@ def _inquiry(arguments: argparse.Namespace) -> "Inquiry":
         "strategy": arguments.strategy,
         "devices": arguments.devices,
         "runtime": arguments.runtime,
+        "image_shape": arguments.image_shape,
+        "vcpus": arguments.vcpus,
         "workers": tuple(arguments.workers),
         "alpha": arguments.alpha,
         "beta": arguments.beta,
@@ -130,4 +134,4 @@ def _inquiry(arguments: argparse.Namespace) -> "Inquiry":
         return Inquiry(**said)
     except ValidationError as error:  # of names, and of how many numbers; argparse has checked the numbers
         first, *_ = error.errors()
-        raise ConfigError(f"--{first['loc'][0]}: {first['msg']}") from None
+        raise ConfigError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from None

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ddlbench.errors import nearest
 from ddlbench.prediction.answer import Answer
-from ddlbench.prediction.cell import Cell
+from ddlbench.prediction.cell import LIMITS, Cell
 from ddlbench.prediction.choice import Goal, choose
 from ddlbench.prediction.foreign.table import MOST_NAME, RANGES
 from ddlbench.prediction.measured import Knowledge
@@ -22,7 +22,7 @@ MOST_NUMBERS = 64  # of workers that one inquiry names
 
 
 def _within(name: str, what: str) -> object:
-    least, most = RANGES[name]
+    least, most = {**LIMITS, **RANGES}[name]
     return Field(ge=least, le=most, allow_inf_nan=False, description=what)
 
 
@@ -45,6 +45,8 @@ class Training(BaseModel):
     strategy: Name | None = None
     devices: Name | None = None
     runtime: Name | None = None
+    image_shape: Annotated[Name | None, Field(description="height x width x channels, as 28x28x1")] = None
+    vcpus: Annotated[float | None, _within("vcpus", "of each host")] = None
     workers: Annotated[
         tuple[Workers, ...],
         Field(
@@ -231,5 +233,5 @@ def _warnings(price: Price | None, cell: Cell, today: date) -> list[str]:
     if price is None:
         return []
     differs = price.vcpus != cell.vcpus and cell.model
-    other = f"{price.machine} has {price.vcpus:g} vCPUs, and hosts of {cell.vcpus:g} were measured"
+    other = f"{price.machine} has {price.vcpus:g} vCPUs, and the times are of hosts with {cell.vcpus:g}"
     return [each for each in (price.warning(today), other if differs else None) if each]

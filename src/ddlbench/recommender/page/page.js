@@ -6,7 +6,7 @@ import * as words from "./words.js";
 
 const form = document.getElementById("ask");
 const answerPlace = document.getElementById("answer");
-const NAMES = ["model", "framework", "strategy", "devices", "runtime"];
+const NAMES = ["model", "framework", "strategy", "devices", "runtime", "image_shape"];
 const COMPARED = ["framework", "strategy"]; // without one, all are compared; of the others the server takes one, and says which
 let tables = [];
 let last = null;
