@@ -47,6 +47,7 @@ def test_an_answer_that_was_given_before_is_the_same_and_costs_nothing(server):
 def test_a_prediction_has_the_measured_time_where_there_is_one(server):
     found = server.post("predict", {"batch_size": 64000, "latency_ms": 0, "workers": [3, 4]} | TABLE).json()
     assert [round(each["time_ms"]) for each in found["predictions"]] == [503_000, 419_000]
+    assert [round(each["epoch_s"]) for each in found["predictions"]] == [503, 419]
     assert found["per"] == "epoch"
 
 

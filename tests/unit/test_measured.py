@@ -50,6 +50,28 @@ def test_what_computes_is_the_device_that_is_replayed(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("epochs", "steps"),
+    [
+        ([",", ","], None),
+        (["60000,", ","], 60_000 / 256),
+        (["60000,", "60000,"], 60_000 / 256),
+        (["60000,", "50000,"], None),
+        ([",1563", ",1563"], 1563),
+        ([",1563", "60000,"], None),
+    ],
+)
+def test_an_epoch_has_as_many_steps_as_all_studies_of_the_model_say_that_say_it(tmp_path, epochs, steps):
+    rows = [
+        f"{number},,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27,{each}"
+        for number, each in enumerate(epochs)
+    ]
+    rows.append("other,,measured,torch,ring_allreduce,bare,cpu,mlp,28x28x1,128,2,4,2,400,10,0,25.5,24,27,5,")
+    (tmp_path / "fig.csv").write_text("\n".join([f"{HEADER},epoch_images,epoch_steps", *rows]) + "\n")
+    found = from_files([tmp_path / "fig.csv"]).epoch_steps(cell(batch_size=256.0))
+    assert found == (steps and pytest.approx(steps))
+
+
+@pytest.mark.parametrize(
     ("key", "value"), [("sites", "two-sites"), ("uneven", "one-slow"), ("workers_per_host", 8)]
 )
 def test_points_of_hosts_that_a_cell_cannot_describe_are_not_learned_from(tmp_path, key, value):

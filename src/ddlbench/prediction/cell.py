@@ -15,6 +15,8 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "vcpus": (1e-3, 1e6),
     "step_time_ms": (1e-6, 1e15),
     "time_ms": (1e-6, 1e15),
+    "epoch_images": (1, 1e12),
+    "epoch_steps": (1, 1e12),
 }
 
 
@@ -111,6 +113,8 @@ class Measured:
         accuracy_percent: on test images; None: not measured.
         source: where it comes from, for people.
         replayed_ms: what a worker computes in a step, where that is replayed by waiting; None: compute is real.
+        epoch_images: of an epoch, by the study; None: it does not say.
+        epoch_steps: of an epoch, where the study says these instead.
     """
 
     cell: Cell
@@ -120,6 +124,8 @@ class Measured:
     accuracy_percent: float | None = None
     source: str = ""
     replayed_ms: float | None = None
+    epoch_images: float | None = None
+    epoch_steps: float | None = None
 
 
 def within_limits(name: str, value: float) -> float:

@@ -38,6 +38,25 @@ class Knowledge:
     unfit: list[Cell]
     per: str
 
+    def epoch_steps(self, cell: Cell) -> float | None:
+        """Count how many of what was timed an epoch has.
+
+        Args:
+            cell: any.
+
+        Returns:
+            Steps; 1 where epochs were timed. None: no study of its model and image shape says that, or they differ.
+        """
+        if self.per == "epoch":
+            return 1.0
+        training = (cell.model, cell.image_shape)
+        same = [each for each in self.measured if (each.cell.model, each.cell.image_shape) == training]
+        said = {(each.epoch_images, each.epoch_steps) for each in same} - {(None, None)}
+        if len(said) != 1:
+            return None
+        ((images, steps),) = said
+        return images / cell.batch_size if images else steps
+
 
 def from_files(paths: Sequence[Path]) -> Knowledge:
     """Read tables of measurements, and tables that `ddlbench import` wrote.
@@ -166,6 +185,8 @@ def _measured(row: Mapping[str, Any], path: Path) -> Measured:
         _number(row, "test_accuracy_percent"),
         f"{path.stem}: {row['point_id']}",
         _number(row, "replayed_compute_ms"),
+        _number(row, "epoch_images"),
+        _number(row, "epoch_steps"),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import FileResponse, Response
@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ddlbench import __version__
 from ddlbench.prediction.answer import Answer, as_json, in_words
-from ddlbench.prediction.estimate import Estimate, estimates
+from ddlbench.prediction.estimate import estimates
 from ddlbench.prediction.question import Choices
 from ddlbench.recommender import links, replies
 from ddlbench.recommender.inquiry import options_for, recommended, understood
@@ -81,13 +81,13 @@ def api(serving: Serving, library: Library) -> FastAPI:
 
     @app.post("/predict", response_model=replies.Predictions)
     async def predict(body: PredictBody) -> Response:
-        """The time of a step (or epoch, where these were timed): as measured, else predicted with an interval."""
+        """The time of a step, and of an epoch where its steps are known: as measured, else predicted."""
         async with asyncio.timeout(serving.timeout_s):
             known = await library.learned(body.table)
-            asked, found = await asyncio.to_thread(_estimates, body, known)
+            asked, predictions = await asyncio.to_thread(_predictions, body, known)
         return as_response(
             {
-                "predictions": [replies.predicted(each) for each in found],
+                "predictions": predictions,
                 "per": known.knowledge.per,
                 "assumed": dict(asked.assumed),
                 "version": known.version,
@@ -185,9 +185,11 @@ def _answer(body: RecommendBody, known: Learned, library: Library) -> Answer:
     return recommended(question, known.knowledge, known.predictor, library.today())
 
 
-def _estimates(body: PredictBody, known: Learned) -> tuple[Choices, list[Estimate]]:
-    asked = options_for(body, known.knowledge)
-    return asked, estimates(known.predictor, known.knowledge.measured, asked.cells)
+def _predictions(body: PredictBody, known: Learned) -> tuple[Choices, list[dict[str, Any]]]:
+    asked, knowledge = options_for(body, known.knowledge), known.knowledge
+    epoch_steps = knowledge.epoch_steps(asked.cells[0])  # all are of the same model, images and batch
+    found = estimates(known.predictor, knowledge.measured, asked.cells)
+    return asked, [replies.predicted(each, epoch_steps) for each in found]
 
 
 def _keeping_fresh(library: Library) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

@@ -86,7 +86,7 @@ class Recommendation(Reply):
 
 
 class Predicted(Reply):
-    """The time of a step or an epoch of one cell, in milliseconds."""
+    """The time of a step of one cell (or of an epoch, as `per` says), and of an epoch if its steps are known."""
 
     workers: int
     framework: str
@@ -94,6 +94,9 @@ class Predicted(Reply):
     time_ms: float | None
     low_ms: float | None
     high_ms: float | None
+    epoch_s: float | None = Field(description="null: how many steps an epoch has is not known")
+    epoch_low_s: float | None
+    epoch_high_s: float | None
     is_measured: bool
     unknown: str | None = Field(description="why nothing can be said; null: it can")
     warning: str | None
@@ -109,7 +112,7 @@ class Predictions(Reply):
 
 
 class Measurement(Reply):
-    """A measured cell, in the columns of an imported table, and what its compute takes where that is replayed."""
+    """A measured cell, in the columns of an imported table; what its compute takes if replayed; and its epoch."""
 
     table: str
     batch_size: float
@@ -132,6 +135,8 @@ class Measurement(Reply):
     accuracy_percent: float | None
     source: str
     replayed_ms: float | None
+    epoch_images: float | None
+    epoch_steps: float | None
 
 
 class Measurements(Reply):
@@ -239,16 +244,25 @@ def imported(name: str, found: table.Imported, most_problems: int) -> dict[str, 
     }
 
 
-def predicted(found: Estimate) -> dict[str, Any]:
+def predicted(found: Estimate, epoch_steps: float | None) -> dict[str, Any]:
     """Write a `Predicted`.
 
     Args:
         found: the time of a cell.
+        epoch_steps: how many of what was timed an epoch has; None: nobody knows.
 
     Returns:
         JSON data.
     """
-    times = {"time_ms": found.time_ms, "low_ms": found.low_ms, "high_ms": found.high_ms}
+    epoch_s = math.nan if epoch_steps is None else epoch_steps / 1e3
+    times = {
+        "time_ms": found.time_ms,
+        "low_ms": found.low_ms,
+        "high_ms": found.high_ms,
+        "epoch_s": found.time_ms * epoch_s,
+        "epoch_low_s": found.low_ms * epoch_s,
+        "epoch_high_s": found.high_ms * epoch_s,
+    }
     return {
         "workers": found.cell.workers,
         "framework": found.cell.framework,
