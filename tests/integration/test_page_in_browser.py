@@ -124,6 +124,8 @@ def test_the_charts_follow_the_colours_and_the_old_price_is_said(opened):
     expect(page.locator(".note")).to_contain_text("the price of t2.large is from 2021-06-23")
     for name in ("time", "cost", "front"):
         expect(page.locator(f"#{name}")).to_be_visible()
+    for name in ("time", "cost"):  # a curve, and the two edges of its band
+        assert page.evaluate(f"Chart.getChart('{name}').data.datasets.length") == 3
     light = page.locator("#time").evaluate("canvas => canvas.toDataURL()")
     page.emulate_media(color_scheme="dark")
     # It is drawn again when the browser gets to it.

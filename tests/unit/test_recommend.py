@@ -11,7 +11,7 @@ import pytest
 from prediction_samples import cell, grid, measure, true_ms
 
 from ddlbench.cli.main import main
-from ddlbench.prediction.answer import Answer
+from ddlbench.prediction.answer import Answer, as_json
 from ddlbench.prediction.cell import Measured
 from ddlbench.prediction.choice import Goal, choose
 from ddlbench.prediction.predictor import learn
@@ -55,6 +55,19 @@ def test_traffic_is_paid_by_the_gigabyte(predictor):
     free = replace(MACHINE, hourly=0.0)
     (option,) = ranked(predictor, Goal(price=free, steps=1000), at(128, 0.0, [3]))
     assert option.cost == pytest.approx(1000 * 3 * 4 / 3 * 4 * 152_410 / 1e9)
+
+
+def test_the_cost_has_the_interval_of_the_time(predictor):
+    for price in (MACHINE, replace(MACHINE, hourly=0.0), None):
+        goal = Goal(price=price, steps=1000)
+        found = as_json(Answer(ranked(predictor, goal, at(128, 0.0, [3])), goal, "step", {}, []))["best"]
+        if price is None:
+            assert (found["cost"], found["cost_low"], found["cost_high"]) == (None, None, None)
+            continue
+        traffic = 1000 * 3 * 4 / 3 * 4 * 152_410 / 1e9
+        for end in ("", "_low", "_high"):
+            of_hosts = 3 * price.hourly * found[f"time{end}_s"] / 3600
+            assert found[f"cost{end}"] == pytest.approx(of_hosts + traffic)
 
 
 def test_a_budget_a_deadline_an_accuracy_and_a_memory_leave_out_with_a_reason(predictor):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddlbench.prediction.choice import Goal, Option
+from ddlbench.prediction.choice import Goal, Option, cost_of
 
 MOST_SHOWN = 8  # options of each kind
 RUNNERS_UP = 3
@@ -169,7 +169,7 @@ def _odd(options: Sequence[Option]) -> list[str]:
 
 
 def _option(answer: Answer, option: Option) -> dict[str, Any]:
-    found, cell = option.estimate, option.estimate.cell
+    found, cell, price = option.estimate, option.estimate.cell, answer.goal.price
     seconds = option.steps / 1e3
     return {
         "workers": cell.workers,
@@ -180,12 +180,14 @@ def _option(answer: Answer, option: Option) -> dict[str, Any]:
         "time_low_s": _finite(found.low_ms * seconds),
         "time_high_s": _finite(found.high_ms * seconds),
         "cost": option.cost,
-        "currency": answer.goal.price.currency if answer.goal.price else None,
+        "cost_low": _finite(cost_of(cell, found.low_ms, option.steps, price)),
+        "cost_high": _finite(cost_of(cell, found.high_ms, option.steps, price)),
+        "currency": price.currency if price else None,
         "accuracy_percent": found.accuracy_percent,
         "is_measured": found.is_measured,
         "probability_best": option.probability,
     }
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -122,9 +122,27 @@ def choose(
     ] + refused
 
 
+def cost_of(cell: Cell, time_ms: float, steps: float, price: Price | None) -> float | None:
+    """Price a training: its machines by the hour, and its traffic.
+
+    Args:
+        cell: what is trained, by how many.
+        time_ms: of a step.
+        steps: of the training.
+        price: of the machines.
+
+    Returns:
+        Money; None: no price is known.
+    """
+    if price is None:
+        return None
+    traffic = total_sent_bytes(cell) / 1e9 * price.gigabyte
+    return steps * (cell.hosts * price.hourly * time_ms / HOUR_MS + traffic)
+
+
 def _option(found: Estimate, goal: Goal, unfit: Sequence[Cell]) -> Option:
     steps = goal.steps_of(found.cell)
-    cost = _cost(found.cell, found.time_ms, steps, goal.price)
+    cost = cost_of(found.cell, found.time_ms, steps, goal.price)
     hours = found.time_ms * steps / HOUR_MS
     value = goal.alpha * hours + goal.beta * (cost or 0.0)
     fits = not any(_needs_more(found.cell, each, goal.price) for each in unfit)
@@ -156,13 +174,6 @@ def _needs_more(cell: Cell, unfit: Cell, price: Price | None) -> bool:
     memory_gb = price.memory_gb if price else cell.memory_gb
     has_more = memory_gb is not None and unfit.memory_gb is not None and memory_gb > unfit.memory_gb
     return not has_more and cell.batch_size / cell.workers >= unfit.batch_size / unfit.workers
-
-
-def _cost(cell: Cell, time_ms: float, steps: float, price: Price | None) -> float | None:
-    if price is None:
-        return None
-    traffic = total_sent_bytes(cell) / 1e9 * price.gigabyte
-    return steps * (cell.hosts * price.hourly * time_ms / HOUR_MS + traffic)
 
 
 def _uncertain(options: Sequence[Option], goal: Goal) -> Uncertain:

@@ -42,6 +42,8 @@ class Option(Reply):
     time_low_s: float | None
     time_high_s: float | None
     cost: float | None
+    cost_low: float | None = Field(description="at `time_low_s`")
+    cost_high: float | None = Field(description="at `time_high_s`")
     currency: str | None
     accuracy_percent: float | None
     is_measured: bool

@@ -20,7 +20,7 @@ export function draw(answer, what) {
   show("front", priced.length > 1);
   if (!priced.length) return;
   const currency = priced[0].currency;
-  curve("cost", `Cost of ${what} by workers`, currency, priced, answer.best, (each) => [each.cost, null, null]);
+  curve("cost", `Cost of ${what} by workers`, currency, priced, answer.best, (each) => [each.cost, each.cost_low, each.cost_high]);
   if (priced.length > 1) front(`Cost against time: no other choice is both faster and cheaper than those on the line`,
     priced, answer, unit, name, currency);
 }
