@@ -39,7 +39,11 @@ def keys_in(schema: Schema, path: str = "") -> set[str]:
 
 
 def test_the_classes_have_the_keys_of_the_schema():
-    mappings = {"interfaces", "environments"}  # by fabric, by framework
+    mappings = {
+        "interfaces",
+        "environments",
+        "recommend.goal",
+    }  # by fabric, by framework, as a question over HTTP
     described = {
         key
         for key in keys_in(RULES.documents["config"])

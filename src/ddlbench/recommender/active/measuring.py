@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
-from ddlbench.measurements.record import is_of_a_fixed_number
+from ddlbench.measurements.statistics import is_of_a_fixed_number
 from ddlbench.plan import Point, words
 from ddlbench.plan.settings import Recommend
 from ddlbench.prediction.answer import Answer, as_json, in_words
