@@ -144,11 +144,18 @@ def _result(answer: Answer, option: Option) -> str:
     what = f"{option.steps:,.0f} {answer.per}s" if option.steps != 1 else f"a {answer.per}"
     what = what if answer.per == "step" or option.steps != 1 else "an epoch"
     low, middle, high = (_time(each * option.steps) for each in (found.low_ms, found.time_ms, found.high_ms))
-    kind = "measured" if found.is_measured else "predicted"
     cost = ""
     if option.cost is not None and answer.goal.price:
         cost = f", {option.cost:.3g} {answer.goal.price.currency}"
-    return f"{middle} for {what} ({kind}; 90 %: {low} to {high}){cost}"
+    return f"{middle} for {what} ({_kind(answer, option)}; 90 %: {low} to {high}){cost}"
+
+
+def _kind(answer: Answer, option: Option) -> str:
+    """Measured or predicted, and of what; for options after the best one, where that differs."""
+    found, best = option.estimate, next(iter(answer.allowed), option)
+    if not found.origin or (option is not best and found.origin == best.estimate.origin):
+        return "measured" if found.is_measured else "predicted"
+    return f"{'measured' if found.is_measured else 'predicted from what was measured'} {found.origin}"
 
 
 def _time(milliseconds: float) -> str:
@@ -185,6 +192,7 @@ def _option(answer: Answer, option: Option) -> dict[str, Any]:
         "currency": price.currency if price else None,
         "accuracy_percent": found.accuracy_percent,
         "is_measured": found.is_measured,
+        "origin": found.origin,
         "probability_best": option.probability,
     }
 

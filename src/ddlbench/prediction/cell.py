@@ -115,6 +115,7 @@ class Measured:
         replayed_ms: what a worker computes in a step, where that is replayed by waiting; None: compute is real.
         epoch_images: of an epoch, by the study; None: it does not say.
         epoch_steps: of an epoch, where the study says these instead.
+        origin: what it was measured on or by whom, for people, to stand after "measured"; empty: nobody knows.
     """
 
     cell: Cell
@@ -126,6 +127,7 @@ class Measured:
     replayed_ms: float | None = None
     epoch_images: float | None = None
     epoch_steps: float | None = None
+    origin: str = ""
 
 
 def within_limits(name: str, value: float) -> float:

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ddlbench.prediction.cell import Cell, Measured
@@ -23,6 +23,7 @@ class Estimate:
         high_ms: infinite if too little was measured to tell.
         deviation: standard deviation of the logarithm of the time.
         is_measured: whether this very cell was measured.
+        origin: what it, or that from which it is predicted, was measured on, or by whom; as of `Measured`.
         accuracy_percent: of the nearest cell of which it was measured; None: of none.
         unknown: why nothing can be said; None: it can.
         warning: what is odd about the measurement; None: nothing.
@@ -34,6 +35,7 @@ class Estimate:
     high_ms: float
     deviation: float
     is_measured: bool
+    origin: str
     accuracy_percent: float | None
     unknown: str | None
     warning: str | None
@@ -54,10 +56,14 @@ def estimates(predictor: Predictor, measured: Sequence[Measured], cells: Sequenc
     sizes = {(cell.workers, cell.batch_size) for cell in cells}
     near = [each for each in measured if (each.cell.workers, each.cell.batch_size) in sizes]
     rated = [each for each in measured if each.accuracy_percent is not None]
-    return [_estimate(each, near, rated) for each in predictor.predict_all(cells)]
+    devices = {cell.devices for cell in cells}
+    origins = _origins(each for each in measured if each.cell.devices in devices)
+    return [_estimate(each, near, origins, rated) for each in predictor.predict_all(cells)]
 
 
-def _estimate(predicted: Prediction, measured: Sequence[Measured], rated: Sequence[Measured]) -> Estimate:
+def _estimate(
+    predicted: Prediction, measured: Sequence[Measured], origins: str, rated: Sequence[Measured]
+) -> Estimate:
     cell = predicted.cell
     accuracy = _accuracy(rated, cell)
     own = [each for each in measured if _same(each.cell, cell)]
@@ -69,6 +75,7 @@ def _estimate(predicted: Prediction, measured: Sequence[Measured], rated: Sequen
             predicted.high_ms,
             predicted.deviation,
             False,
+            origins,
             accuracy,
             predicted.unknown,
             None,
@@ -83,7 +90,22 @@ def _estimate(predicted: Prediction, measured: Sequence[Measured], rated: Sequen
     warning = None
     if predicted.is_known and abs(math.log(ratio)) > max(SURPRISE, 2 * predicted.deviation):
         warning = f"measured {ratio:.2g} times what the other measurements suggest: measure it again"
-    return Estimate(cell, time_ms, time_ms / width, time_ms * width, deviation, True, accuracy, None, warning)
+    return Estimate(
+        cell,
+        time_ms,
+        time_ms / width,
+        time_ms * width,
+        deviation,
+        True,
+        _origins(own),
+        accuracy,
+        None,
+        warning,
+    )
+
+
+def _origins(measured: Iterable[Measured]) -> str:
+    return " and ".join(sorted({each.origin for each in measured} - {""}))
 
 
 def was_measured(measured: Sequence[Measured], cell: Cell) -> bool:

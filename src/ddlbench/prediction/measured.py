@@ -21,6 +21,12 @@ OF_HOSTS_UNLIKE = ("sites", "uneven", "workers_per_host")  # what a cell says no
 # Half of an interval of 95 %, by the range of so many values: Student's t of the largest deviation with that range.
 INTERVAL_OF_RANGE = {2: 12.706 / 2, 3: 4.303 / 3}
 WIDEST = 1e6  # a factor to either side, which says as little as any larger one
+FABRICS = {
+    "emulated": "on emulated hosts",
+    "loopback": "on the loopback interface of one machine",
+    "ethernet": "on a cluster over Ethernet",
+    "infiniband": "on a cluster over InfiniBand",
+}
 NEEDED = ("point_id", "status", "batch_size", "workers", "step_time_ms", "devices", *NAMES)
 
 
@@ -187,7 +193,16 @@ def _measured(row: Mapping[str, Any], path: Path) -> Measured:
         _number(row, "replayed_compute_ms"),
         _number(row, "epoch_images"),
         _number(row, "epoch_steps"),
+        _origin(row),
     )
+
+
+def _origin(row: Mapping[str, Any]) -> str:
+    """What was real of a measurement, and what was not: a replayed device has computed nothing."""
+    of_compute = (
+        "" if _is_empty(row.get("replay")) else f"with compute replayed by a profile of {row['replay']}"
+    )
+    return " ".join(filter(None, [FABRICS.get(str(row.get("fabric")), ""), of_compute]))
 
 
 def _interval(row: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -10,6 +10,11 @@ from ddlbench.prediction.estimate import Estimate
 from ddlbench.prediction.foreign import table
 from ddlbench.prediction.prices import Price
 
+ORIGIN = Field(
+    description="what was measured on what, or by whom: emulated hosts, a replayed device and how its times are known, "
+    "a cluster, a table of others; empty: nobody knows"
+)
+
 
 class Reply(BaseModel):
     """Any reply: it has these keys and no others."""
@@ -47,6 +52,7 @@ class Option(Reply):
     currency: str | None
     accuracy_percent: float | None
     is_measured: bool
+    origin: str = ORIGIN
     probability_best: float
 
 
@@ -100,6 +106,7 @@ class Predicted(Reply):
     epoch_low_s: float | None
     epoch_high_s: float | None
     is_measured: bool
+    origin: str = ORIGIN
     unknown: str | None = Field(description="why nothing can be said; null: it can")
     warning: str | None
 
@@ -139,6 +146,7 @@ class Measurement(Reply):
     replayed_ms: float | None
     epoch_images: float | None
     epoch_steps: float | None
+    origin: str = ORIGIN
 
 
 class Measurements(Reply):
@@ -271,6 +279,7 @@ def predicted(found: Estimate, epoch_steps: float | None) -> dict[str, Any]:
         "strategy": found.cell.strategy,
         **{name: value if math.isfinite(value) else None for name, value in times.items()},
         "is_measured": found.is_measured,
+        "origin": found.origin,
         "unknown": found.unknown,
         "warning": found.warning,
     }

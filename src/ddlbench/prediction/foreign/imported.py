@@ -4,7 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 from ddlbench.errors import DdlbenchError
@@ -85,7 +85,8 @@ def read_imported(path: Path) -> tuple[list[Measured], str]:
     """
     try:
         rows = list(csv.DictReader(io.StringIO(read_regular(path).decode(), newline="")))
-        measured = [_measured(row) for row in rows]
+        origin = f"by others, in the table {path.stem}"
+        measured = [replace(_measured(row), origin=origin) for row in rows]
         (per,) = {row["per"] for row in rows}
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise DdlbenchError(

@@ -103,7 +103,7 @@ function showAnswer(answer, question) {
   if (best) {
     parts.push(element("h2", `Take ${words.option(best, options)}`));
     const costs = best.cost === null ? "" : `, ${words.cost(best)}`;
-    parts.push(element("p", `${words.time(best.time_s)} for ${what}${costs} (${best.is_measured ? "measured" : "predicted"}; `
+    parts.push(element("p", `${words.time(best.time_s)} for ${what}${costs} (${words.kind(best, best)}; `
       + `nine of ten measurements take ${words.interval(best)}).`));
     if (options.length > 1) parts.push(element("p", `It is the best of ${options.length} choices with a probability of ${words.percent(best.probability_best)}.`));
   } else {
@@ -144,7 +144,7 @@ function showTable(answer) {
     ...(systems ? [["with", words.system]] : []),
     ["time", (each) => words.time(each.time_s)],
     ["90 % of measurements", words.interval],
-    ["", (each) => (each.is_measured ? "measured" : "predicted")],
+    ["", (each) => words.kind(each, answer.best)],
     ...(hasPrice ? [["cost", words.cost], ["front", (each) => (isOn(each) ? "on the front" : "")]] : []),
     ["best with", (each) => words.percent(each.probability_best)],
   ];

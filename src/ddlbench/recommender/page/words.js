@@ -40,6 +40,13 @@ export function interval(one) {
   return `${time(one.time_low_s)} to ${one.time_high_s === null ? "unknown" : time(one.time_high_s)}`;
 }
 
+/** Measured or predicted, and of what; of an option after the best one, where that differs. */
+export function kind(one, best) {
+  const what = one.is_measured ? "measured" : "predicted";
+  if (!one.origin || (one !== best && one.origin === best.origin)) return what;
+  return `${what}${one.is_measured ? "" : " from what was measured"} ${one.origin}`;
+}
+
 export function cost(one) {
   return one.cost === null ? "" : `${digits(one.cost)} ${one.currency}`;
 }
