@@ -11,7 +11,10 @@ from ddlbench.prediction.foreign.imported import write_imported
 from ddlbench.prediction.measured import FABRICS, from_files
 from ddlbench.prediction.predictor import learn
 
-HEADER = "point_id,status,fabric,replay,framework,strategy,runtime,devices,model,image_shape,batch_size,workers,step_time_ms"
+HEADER = (
+    "point_id,status,fabric,replay,framework,strategy,runtime,devices,model,image_shape,"
+    "batch_size,workers,step_time_ms"
+)
 K80 = '"K80 (one half), fp32 (computed)"'
 
 

@@ -152,6 +152,20 @@ def test_a_ring_moves_two_n_minus_one_over_n_of_the_model():
     assert [trips(cell(workers=n)) for n in (1, 2, 4)] == [0, 2, 6]
 
 
+@pytest.mark.parametrize("noise", [0.01, 0.1, 0.3])
+def test_how_exact_measurements_without_bounds_are_is_learned_from_enough_of_them(noise):
+    exact = learn(measure(grid(), noise))
+    assert exact.unbounded_noise == pytest.approx(noise, rel=0.3)
+    assert "assumed" not in exact.about_noise
+    bounded = [
+        replace(each, low_ms=each.time_ms / 1.1, high_ms=each.time_ms * 1.1) for each in measure(grid())
+    ]
+    few = learn([*bounded[9:], *measure(grid(), noise)[:9]])
+    assert few.unbounded_noise is None
+    assert "known to 3 %" in few.about_noise
+    assert "assumed" in few.about_noise
+
+
 def test_each_message_has_an_end_that_may_be_lost_and_each_packet_may_be_lost_again():
     def amounts(**asked):
         return {

@@ -131,6 +131,19 @@ def test_a_tenfold_measurement_is_used_and_doubted():
     spoilt = [replace(each, time_ms=10 * each.time_ms) if each.cell == jump else each for each in MEASURED]
     (option,) = choose(learn(spoilt), spoilt, [jump], Goal())
     assert "measure it again" in option.estimate.warning
+    assert option.estimate.low_ms < true_ms(jump) < option.estimate.time_ms
+
+
+def test_a_jump_that_would_be_the_best_is_not_sure_and_to_be_measured_again_until_it_has_been():
+    two, jump = at(512, 5.0, [2, 4])
+    spoilt = [replace(each, time_ms=each.time_ms / 20) if each.cell == jump else each for each in MEASURED]
+    (again,) = [each for each in spoilt if each.cell == jump]
+    first, other = choose(learn(spoilt), spoilt, [two, jump], Goal())
+    assert first.estimate.cell == jump
+    assert first.probability < 0.95
+    assert first.gain > other.gain
+    repeated = [*spoilt, again]
+    assert choose(learn(repeated), repeated, [two, jump], Goal())[0].probability > 0.99
 
 
 def test_measurements_of_a_cell_that_differ_are_both_within_its_interval_and_make_the_choice_less_sure(
@@ -185,6 +198,7 @@ def test_the_answer_names_cost_runners_up_and_an_old_price(anwar, capsys):
     assert "4.05 USD" in shown
     assert "4 workers" in shown.split("Next best:")[1]
     assert "the price of t2.large is from 2021-06-23" in shown
+    assert "measured times without bounds count as known to 3 % (a standard error), which is assumed" in shown
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ddlbench.prediction.cell import Cell, Measured
-from ddlbench.prediction.predictor import Prediction, Predictor, noise
+from ddlbench.prediction.predictor import Prediction, Predictor, noise_by_bounds
 
 DEVIATIONS = 1.645  # on each side of an interval of 90 %
 SURPRISE = math.log(3.0)  # a measurement that differs that much from what the others suggest may be a mistake
@@ -27,6 +27,8 @@ class Estimate:
         accuracy_percent: of the nearest cell of which it was measured; None: of none.
         unknown: why nothing can be said; None: it can.
         warning: what is odd about the measurement; None: nothing.
+        tells_noise: whether all its measurements have bounds, or it is predicted; those without count as exact as
+            `Predictor.noise` says.
     """
 
     cell: Cell
@@ -39,6 +41,7 @@ class Estimate:
     accuracy_percent: float | None
     unknown: str | None
     warning: str | None
+    tells_noise: bool = True
 
 
 def estimates(predictor: Predictor, measured: Sequence[Measured], cells: Sequence[Cell]) -> list[Estimate]:
@@ -58,40 +61,48 @@ def estimates(predictor: Predictor, measured: Sequence[Measured], cells: Sequenc
     rated = [each for each in measured if each.accuracy_percent is not None]
     devices = {cell.devices for cell in cells}
     origins = _origins(each for each in measured if each.cell.devices in devices)
-    return [_estimate(each, near, origins, rated) for each in predictor.predict_all(cells)]
+    return [
+        _as_measured(each, own, predictor, _accuracy(rated, each.cell))
+        if (own := [one for one in near if _same(one.cell, each.cell)])
+        else _as_predicted(each, origins, _accuracy(rated, each.cell))
+        for each in predictor.predict_all(cells)
+    ]
 
 
-def _estimate(
-    predicted: Prediction, measured: Sequence[Measured], origins: str, rated: Sequence[Measured]
+def _as_predicted(predicted: Prediction, origins: str, accuracy: float | None) -> Estimate:
+    return Estimate(
+        predicted.cell,
+        predicted.time_ms,
+        predicted.low_ms,
+        predicted.high_ms,
+        predicted.deviation,
+        False,
+        origins,
+        accuracy,
+        predicted.unknown,
+        None,
+    )
+
+
+def _as_measured(
+    predicted: Prediction, own: Sequence[Measured], predictor: Predictor, accuracy: float | None
 ) -> Estimate:
-    cell = predicted.cell
-    accuracy = _accuracy(rated, cell)
-    own = [each for each in measured if _same(each.cell, cell)]
-    if not own:
-        return Estimate(
-            cell,
-            predicted.time_ms,
-            predicted.low_ms,
-            predicted.high_ms,
-            predicted.deviation,
-            False,
-            origins,
-            accuracy,
-            predicted.unknown,
-            None,
-        )
     logarithms = [math.log(each.time_ms) for each in own]
     time_ms = math.exp(statistics.fmean(logarithms))
     spread = statistics.stdev(logarithms) if len(own) > 1 else 0.0
-    by_bounds = math.hypot(*map(noise, own)) / len(own)
+    by_bounds = math.hypot(*map(predictor.noise, own)) / len(own)
     deviation = max(by_bounds, spread / math.sqrt(len(own)))
-    width = math.exp(DEVIATIONS * math.hypot(deviation, spread))  # another measurement is as far off as these
     ratio = time_ms / predicted.time_ms
     warning = None
     if predicted.is_known and abs(math.log(ratio)) > max(SURPRISE, 2 * predicted.deviation):
         warning = f"measured {ratio:.2g} times what the other measurements suggest: measure it again"
+        if (
+            len(own) == 1
+        ):  # it or the prediction is right, as likely as not: how far both are from it on average
+            deviation = math.hypot(deviation, predicted.deviation, math.log(ratio)) / math.sqrt(2)
+    width = math.exp(DEVIATIONS * math.hypot(deviation, spread))  # another measurement is as far off as these
     return Estimate(
-        cell,
+        predicted.cell,
         time_ms,
         time_ms / width,
         time_ms * width,
@@ -101,6 +112,7 @@ def _estimate(
         accuracy,
         None,
         warning,
+        all(noise_by_bounds(each) is not None for each in own),
     )
 
 

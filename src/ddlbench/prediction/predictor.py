@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ Vector = NDArray[np.float64]
 FOLDS = 10
 FEWEST = 3  # measurements that anything is learned from
 COVERAGE = 0.9  # share of measured values that shall be within the bounds
-ASSUMED_NOISE = 0.03  # relative standard error of a measurement without bounds
+ASSUMED_NOISE = 0.03  # relative standard error of a measurement without bounds, while nothing tells it
+FEWEST_FOR_NOISE = 20  # measurements without bounds, predicted from others, that tell how exact they are
 LEAST_NOISE = 0.005  # and the least of one with bounds, however close they are
 BOUNDS_DEVIATIONS = 1.96  # of an interval of 95 %, on each side
 
@@ -70,11 +72,20 @@ class _Model:
 
 @dataclass(frozen=True)
 class Predictor:
-    """What was learned from measured cells."""
+    """What was learned from measured cells.
+
+    Attributes:
+        model: physics and residual.
+        nearness: to what was measured.
+        calibration: how wrong predictions are.
+        unbounded_noise: relative standard error of measurements without bounds, by how well each is predicted from
+            others, so rather too large; None: too few tell it, and ASSUMED_NOISE is assumed.
+    """
 
     model: _Model
     nearness: Nearness
     calibration: Calibration
+    unbounded_noise: float | None = None
 
     def predict(self, cell: Cell) -> Prediction:
         """Predict the time of a step.
@@ -101,6 +112,26 @@ class Predictor:
         reach = self.calibration.reach(COVERAGE)
         found = zip(cells, times_ms.tolist(), parts_ms, deviations.tolist(), distances, strict=True)
         return [self._prediction(*each, reach) for each in found]
+
+    def noise(self, measured: Measured) -> float:
+        """Find out how exact a measurement is.
+
+        Args:
+            measured: a cell with its time.
+
+        Returns:
+            Its relative standard error.
+        """
+        return noise_by_bounds(measured) or self.unbounded_noise or ASSUMED_NOISE
+
+    @property
+    def about_noise(self) -> str:
+        """How exact measurements are taken to be that do not tell it, for people."""
+        if self.unbounded_noise is None:
+            how_much, why = ASSUMED_NOISE, "which is assumed, as too few of them tell it"
+        else:
+            how_much, why = self.unbounded_noise, "as far as they are from what the others suggest"
+        return f"measured times without bounds count as known to {100 * how_much:.2g} % (a standard error), {why}"
 
     def _prediction(
         self,
@@ -144,7 +175,13 @@ def learn(measured: Sequence[Measured], seed: int = 0) -> Predictor:
     with threadpool_limits(
         1
     ):  # matrices are small: threads would wait for each other, seconds long on a busy machine
-        return Predictor(_fitted(measured), near, calibrate(*_cross_validated(measured, near.farthest, seed)))
+        tried = _cross_validated(measured, near.farthest, seed)
+        calibration = calibrate(
+            np.array([each.error for each in tried]),
+            [each.sources for each in tried],
+            np.array([each.deviation for each in tried]),
+        )
+        return Predictor(_fitted(measured), near, calibration, _unbounded_noise(tried))
 
 
 def must_suffice(measured: Sequence[Measured]) -> None:
@@ -165,22 +202,27 @@ def must_suffice(measured: Sequence[Measured]) -> None:
 
 def _fitted(measured: Sequence[Measured]) -> _Model:
     cells = [each.cell for each in measured]
-    times_ms, noises = np.array([each.time_ms for each in measured]), np.array([*map(noise, measured)])
+    times_ms = np.array([each.time_ms for each in measured])
+    noises = np.array([noise_by_bounds(each) or ASSUMED_NOISE for each in measured])
     found = physics.fit(measured, noises)
     log_ratios = np.log(times_ms / found.times_ms(cells)[0])
     return _Model(found, residual.learn(cells, log_ratios, noises**2))
 
 
-def _cross_validated(
-    measured: Sequence[Measured], farthest: float, seed: int
-) -> tuple[Vector, list[dict[str, float]], Vector]:
-    """Predict from other cells each measurement that is not too far from them; repetitions of its cell are no others.
+class _Tried(NamedTuple):
+    """The error of predicting a measurement from others, what it comes from, and the residual's deviation."""
 
-    Returns errors, what they come from, and deviations of the residual.
-    """
+    measured: Measured
+    error: float
+    sources: dict[str, float]
+    deviation: float
+
+
+def _cross_validated(measured: Sequence[Measured], farthest: float, seed: int) -> list[_Tried]:
+    """Predict from other cells each measurement that is not too far from them; repetitions of it are no others."""
     rows = list(zip(measured, numbered([each.cell for each in measured]), strict=True))
     order = np.random.default_rng(seed).permutation(max(number for _, number in rows) + 1)
-    found: list[tuple[float, dict[str, float], float]] = []
+    found: list[_Tried] = []
     for fold in np.array_split(order, min(FOLDS, len(order))):
         left_out = set(map(int, fold))
         others = [each for each, number in rows if number not in left_out]
@@ -192,12 +234,17 @@ def _cross_validated(
         predicted = zip(*model.predict([each.cell for each in tried]), strict=True)
         for each, distance, (time_ms, parts_ms, deviation) in zip(tried, distances, predicted, strict=True):
             if distance <= farthest:
-                found.append((math.log(each.time_ms / time_ms), _sources(parts_ms, distance), deviation))
-    return (
-        np.array([each[0] for each in found]),
-        [each[1] for each in found],
-        np.array([each[2] for each in found]),
-    )
+                error = math.log(each.time_ms / time_ms)
+                found.append(_Tried(each, error, _sources(parts_ms, distance), deviation))
+    return found
+
+
+def _unbounded_noise(tried: Sequence[_Tried]) -> float | None:
+    """How exact measurements without bounds are, if enough of them tell: an outlier among them counts little."""
+    errors = [abs(each.error) for each in tried if noise_by_bounds(each.measured) is None]
+    if len(errors) < FEWEST_FOR_NOISE:
+        return None
+    return max(LEAST_NOISE, 1.4826 * float(np.median(errors)))
 
 
 def _sources(parts_ms: dict[str, float], distance: float) -> dict[str, float]:
@@ -207,16 +254,16 @@ def _sources(parts_ms: dict[str, float], distance: float) -> dict[str, float]:
     return shares | {"distance": min(distance, 1e3)}
 
 
-def noise(measured: Measured) -> float:
+def noise_by_bounds(measured: Measured) -> float | None:
     """Find out how exact a measurement is.
 
     Args:
         measured: a cell with its time.
 
     Returns:
-        Its relative standard error, by its bounds; without bounds an assumed one.
+        Its relative standard error; None: it has no bounds that tell it.
     """
     low, high = measured.low_ms, measured.high_ms
     if low is None or high is None or not 0 < low <= high:
-        return ASSUMED_NOISE
+        return None
     return max(LEAST_NOISE, math.log(high / low) / 2 / BOUNDS_DEVIATIONS)

@@ -175,6 +175,8 @@ def recommended(question: Question, known: Knowledge, predictor: Predictor, toda
     cells = question.choices.cells
     goal, warnings = countable(question.goal, known.per, cells[0], today)
     options = choose(predictor, known.measured, cells, goal, known.unfit)
+    if not all(each.estimate.tells_noise for each in options):
+        warnings.append(predictor.about_noise)
     return Answer(options, goal, known.per, question.choices.assumed, warnings)
 
 
