@@ -73,6 +73,7 @@ def test_a_prediction_has_the_measured_time_where_there_is_one(server):
         ({"batch_size": 64, "strategy": "ring\0"}, "strategy"),
         ({"batch_size": 64, "machine": "t2.large"}, "machine"),
         ({"batch_size": 64, "beta": 1}, "beta"),
+        ({"batch_size": 64, "alpha": 0}, "alpha"),
         ({"batch_size": 64, "images": 100}, "images"),
         ({"batch_size": 64, "table": "anwer"}, "table"),
     ],

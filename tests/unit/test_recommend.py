@@ -231,6 +231,7 @@ def test_traffic_that_nobody_can_count_is_left_out_of_the_cost_and_the_answer_sa
     ("more", "status", "message"),
     [
         (["--beta", "1"], 2, "need a price"),
+        (["--alpha", "0"], 2, "neither time nor money counts.  Say  --beta 1 --machine NAME"),
         (["--machine", "t2.lrge"], 2, "did you mean 't2.large'"),
         (["--images", "100"], 1, "times are of epochs"),
         (["--model", "vgg"], 1, "was not measured"),

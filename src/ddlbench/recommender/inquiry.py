@@ -60,7 +60,7 @@ class Training(BaseModel):
 class Inquiry(Training):
     """A training, and what is wanted of it: the least of alpha x hours + beta x cost, within limits."""
 
-    alpha: Annotated[Weight, Field(description="weight of an hour")] = 1.0
+    alpha: Annotated[Weight, Field(description="weight of an hour; 0 needs beta")] = 1.0
     beta: Annotated[Weight, Field(description="weight of a unit of money; needs a machine")] = 0.0
     steps: Annotated[
         float | None,
@@ -139,6 +139,12 @@ def wanted(inquiry: Inquiry, per: str, prices: Mapping[str, Price]) -> Goal:
     Raises:
         Unanswerable: something in it does not fit; names it.
     """
+    if not inquiry.alpha and not inquiry.beta:  # all options would be equally good
+        raise Misasked(
+            "alpha",
+            "alpha and beta are both 0: neither time nor money counts",
+            "Say  --beta 1 --machine NAME",
+        )
     price = _price(inquiry, prices)
     if inquiry.images and per == "epoch":
         raise Unanswerable(
@@ -199,8 +205,8 @@ def countable(goal: Goal, per: str, cell: Cell, today: date) -> tuple[Goal, list
     return goal, warnings
 
 
-class Unpriced(Unanswerable):
-    """An inquiry about money without a price."""
+class Misasked(Unanswerable):
+    """An inquiry that no measurement could answer: about money without a price, or about nothing that counts."""
 
     exit_code = 2
 
@@ -209,10 +215,10 @@ def _price(inquiry: Inquiry, prices: Mapping[str, Price]) -> Price | None:
     if inquiry.machine is None:
         if inquiry.beta or inquiry.budget is not None:
             wanting = "beta" if inquiry.beta else "budget"
-            raise Unpriced(wanting, "beta and budget need a price: name a machine", "Say  --machine NAME")
+            raise Misasked(wanting, "beta and budget need a price: name a machine", "Say  --machine NAME")
         return None
     if inquiry.machine not in prices:
-        raise Unpriced(
+        raise Misasked(
             "machine",
             f"there is no price of {inquiry.machine!r}{nearest(inquiry.machine, prices)}; "
             f"known: {', '.join(prices) or 'none'}",
