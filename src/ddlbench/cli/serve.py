@@ -47,7 +47,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--rate",
         type=number(0.1, 1e6, "a rate"),
         default=50.0,
-        help="requests a second of one client; default: %(default)g",
+        help="requests a second of one client, divided among the processes; default: %(default)g",
     )
     limits.add_argument(
         "--timeout",
