@@ -1,6 +1,7 @@
 """What memory training takes is predicted, and points that it cannot hold are named before anything starts."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from test_filled_hosts import SHARED, plan_of
@@ -8,7 +9,7 @@ from test_filled_hosts import SHARED, plan_of
 from ddlbench.cli.main import main
 from ddlbench.doctor.judgement import verdict
 from ddlbench.launch.roles import BESIDES, WORKER
-from ddlbench.memory.misfits import lacking_here, misfits, needed_bytes, too_large
+from ddlbench.memory.misfits import lacking_here, least_bytes, misfits, needed_bytes, too_large
 from ddlbench.network.hosts import GIB
 from ddlbench.plan import Plan, load
 from ddlbench.workers.common.footprint.footprint import FOOTPRINTS
@@ -80,6 +81,24 @@ def test_a_step_needs_more_with_more_images_and_a_group_with_more_models(plan):
     assert of_three_thousand - of_two_thousand == pytest.approx(of_two_thousand - of_thousand, rel=0.02)
     with_vgg = replace(run, points=(*run.points, replace(point, model="vgg16", image_shape=(32, 32, 3))))
     assert needed_bytes(with_vgg, point) > of_thousand + parameter_bytes("vgg16", (32, 32, 3))
+
+
+def test_the_least_that_a_host_needs_is_less_than_what_a_plan_predicts_and_nothing_of_what_nobody_knows(plan):
+    for run in plan.runs:
+        point = run.points[0]
+        if point.replay or point.workers_per_host > 1:
+            continue
+        shape, images = "x".join(map(str, point.image_shape)), -(-point.batch_size // point.workers)
+        least = partial(least_bytes, images=images, has_server_host=point.places > point.workers)
+        most = needed_bytes(run, point)
+        assert most / 3 < least(point.framework, point.strategy, point.model, shape) < most
+        assert least("", point.strategy, point.model, shape) == 0
+        assert least(point.framework, point.strategy, point.model, "") == 0
+    few = {
+        least_bytes("torch", "ring_allreduce", "conv1", "28x28x1", n, has_server_host=False)
+        for n in range(1000)
+    }
+    assert len(few) < 40  # whatever is asked, few predictions are kept
 
 
 def test_check_says_which_points_will_not_fit_and_why(capsys, monkeypatch):

@@ -86,6 +86,8 @@ def test_a_budget_a_deadline_an_accuracy_and_a_memory_leave_out_with_a_reason(pr
     assert {each.estimate.cell.workers for each in fits if not each.excluded} == {3, 4, 5, 6}
     more = ranked(predictor, Goal(price=MACHINE), cells, [too_large])
     assert not any(each.excluded for each in more)
+    small = Goal(price=replace(MACHINE, memory_gb=0.2))
+    assert "ours has 0.2 GB, and it needs 0." in ranked(predictor, small, cells)[0].excluded
 
 
 def test_accuracy_is_that_of_the_nearest_batch_size(predictor):

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ddlbench.datasets import synthetic
-from ddlbench.launch.roles import members, worker_of
+from ddlbench.launch.roles import WORKER, members, worker_of
 from ddlbench.network.hosts import GIB
 from ddlbench.plan import Plan, Point, Run
-from ddlbench.plan.catalogue import BETWEEN_MACHINES, DATASETS
+from ddlbench.plan.catalogue import BETWEEN_MACHINES, DATASETS, MODELS
 from ddlbench.runs.placement import placement
 from ddlbench.sweep.repetition import model_shapes
-from ddlbench.workers.common.footprint.footprint import Training, process_bytes
+from ddlbench.workers.common.footprint.footprint import FOOTPRINTS, Training, process_bytes
 from ddlbench.workers.common.footprint.step_memory import FLOAT_BYTES
 from ddlbench.workers.common.memory import parameter_bytes
 
@@ -68,11 +68,46 @@ def needed_bytes(run: Run, point: Point) -> int:
         has_momentum=point.momentum > 0,
         data_bytes=data_bytes(point),
     )
-    hosts: Counter[int] = Counter()
-    for member in members(point.framework, point.strategy, point.workers, point.places):
-        hosts[member.host] += process_bytes(worker_of(point.framework, point.strategy), member.role, training)
+    hosts = _by_host(point.framework, point.strategy, training, point.workers, point.places)
     hosts[point.places - 1] //= point.last_place_is
     return max(hosts.values())
+
+
+def least_bytes(
+    framework: str, strategy: str, model: str, image_shape: str, images: int, *, has_server_host: bool
+) -> float:
+    """Predict the memory that a host needs at least, of what is known without a plan.
+
+    Args:
+        framework: any name, as the others; of a foreign table it may be none of ours.
+        strategy: how gradients are added up.
+        model: that is trained.
+        image_shape: height x width x channels; empty: not known.
+        images: of a worker, in a step.
+        has_server_host: whether a server has a host of its own.
+
+    Returns:
+        Bytes without the data set, velocities and what a server holds of further workers, and less the prediction's
+        error; 0: nobody knows.
+    """
+    is_ours = image_shape in MODELS.get(model, ()) and (worker_of(framework, strategy), WORKER) in FOOTPRINTS
+    if not is_ours:
+        return 0.0
+    height, width, channels = map(int, image_shape.split("x"))
+    shape = (height, width, channels)
+    # Predictions are kept: rounded down to three binary digits, numbers of images are few, whatever is asked.
+    digits = max(0, images.bit_length() - 3)
+    training = Training(model, shape, images >> digits << digits, 1, ((model, shape),), False, 0)
+    found = _by_host(framework, strategy, training, 1, 1 + has_server_host)
+    return max(found.values()) / (1 + ERROR_PERCENT / 100)
+
+
+def _by_host(framework: str, strategy: str, training: Training, workers: int, hosts: int) -> Counter[int]:
+    """What the processes of a group need on each host."""
+    found: Counter[int] = Counter()
+    for member in members(framework, strategy, workers, hosts):
+        found[member.host] += process_bytes(worker_of(framework, strategy), member.role, training)
+    return found
 
 
 def images_of_a_worker(point: Point) -> int:

@@ -1,10 +1,13 @@
 """Which cell to take: alpha x time + beta x cost within limits (anwar2021, eq. 6 to 9), and how sure that is."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ddlbench.memory.misfits import least_bytes
+from ddlbench.network.hosts import GIB
 from ddlbench.prediction.cell import Cell, Measured
 from ddlbench.prediction.certainty import Uncertain
 from ddlbench.prediction.estimate import Estimate, estimates
@@ -145,14 +148,36 @@ def _option(found: Estimate, goal: Goal, unfit: Sequence[Cell]) -> Option:
     cost = cost_of(found.cell, found.time_ms, steps, goal.price)
     hours = found.time_ms * steps / HOUR_MS
     value = goal.alpha * hours + goal.beta * (cost or 0.0)
-    fits = not any(_needs_more(found.cell, each, goal.price) for each in unfit)
-    return Option(found, steps, cost, value, _excluded(found, hours, cost, goal, fits), fits)
+    misfit = _misfit(found.cell, goal.price, unfit)
+    excluded = misfit or _excluded(found, hours, cost, goal)
+    return Option(found, steps, cost, value, excluded, misfit is None)
 
 
-def _excluded(found: Estimate, hours: float, cost: float | None, goal: Goal, fits: bool) -> str | None:
-    """Why an option may not be taken. What did not fit is known, whatever else is not."""
-    if not fits:
+def _misfit(cell: Cell, price: Price | None, unfit: Sequence[Cell]) -> str | None:
+    """Why a cell does not fit into a host's memory, which is known of what did not, and of our models on a machine."""
+    if any(_needs_more(cell, each, price) for each in unfit):
         return "does not fit into the memory of a host: this batch or a smaller one did not"
+    if price is None or cell.devices != "cpu":
+        return None
+    images = math.ceil(cell.batch_size / cell.workers)
+    needs = least_bytes(
+        cell.framework,
+        cell.strategy,
+        cell.model,
+        cell.image_shape,
+        images,
+        has_server_host=cell.hosts > cell.workers,
+    )
+    if needs <= price.memory_gb * GIB:
+        return None
+    return (
+        f"does not fit into the memory of a host: {price.machine} has {price.memory_gb:g} GB, "
+        f"and it needs {needs / GIB:.3g} GB at least (predicted)"
+    )
+
+
+def _excluded(found: Estimate, hours: float, cost: float | None, goal: Goal) -> str | None:
+    """Why an option may not be taken, if it fits."""
     if found.unknown:
         return f"not known: {found.unknown}"
     if goal.budget is not None and cost is not None and cost > goal.budget:
