@@ -49,6 +49,7 @@ def test_a_prediction_has_the_measured_time_where_there_is_one(server):
     assert [round(each["time_ms"]) for each in found["predictions"]] == [503_000, 419_000]
     assert [round(each["epoch_s"]) for each in found["predictions"]] == [503, 419]
     assert found["per"] == "epoch"
+    assert "which is assumed" in found["warnings"][0]
 
 
 @pytest.mark.parametrize(

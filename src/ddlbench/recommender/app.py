@@ -17,9 +17,8 @@ from threadpoolctl import threadpool_limits
 from ddlbench import __version__
 from ddlbench.prediction.answer import Answer, as_json, in_words
 from ddlbench.prediction.estimate import estimates
-from ddlbench.prediction.question import Choices
 from ddlbench.recommender import links, replies
-from ddlbench.recommender.inquiry import options_for, recommended, understood
+from ddlbench.recommender.inquiry import about_intervals, options_for, recommended, understood
 from ddlbench.recommender.learner import Learned
 from ddlbench.recommender.library import Library
 from ddlbench.recommender.middleware.answers import Answers
@@ -84,15 +83,8 @@ def api(serving: Serving, library: Library) -> FastAPI:
         """The time of a step, and of an epoch where its steps are known: as measured, else predicted."""
         async with asyncio.timeout(serving.timeout_s):
             known = await library.learned(body.table)
-            asked, predictions = await asyncio.to_thread(_predictions, body, known)
-        return as_response(
-            {
-                "predictions": predictions,
-                "per": known.knowledge.per,
-                "assumed": dict(asked.assumed),
-                "version": known.version,
-            }
-        )
+            predictions = await asyncio.to_thread(_predictions, body, known)
+        return as_response(predictions)
 
     @app.post(
         "/import",
@@ -185,11 +177,17 @@ def _answer(body: RecommendBody, known: Learned, library: Library) -> Answer:
     return recommended(question, known.knowledge, known.predictor, library.today())
 
 
-def _predictions(body: PredictBody, known: Learned) -> tuple[Choices, list[dict[str, Any]]]:
+def _predictions(body: PredictBody, known: Learned) -> dict[str, Any]:
     asked, knowledge = options_for(body, known.knowledge), known.knowledge
     epoch_steps = knowledge.epoch_steps(asked.cells[0])  # all are of the same model, images and batch
     found = estimates(known.predictor, knowledge.measured, asked.cells)
-    return asked, [replies.predicted(each, epoch_steps) for each in found]
+    return {
+        "predictions": [replies.predicted(each, epoch_steps) for each in found],
+        "per": knowledge.per,
+        "assumed": dict(asked.assumed),
+        "warnings": about_intervals(known.predictor, found),
+        "version": known.version,
+    }
 
 
 def _keeping_fresh(library: Library) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

@@ -1,6 +1,6 @@
 """What somebody asks, on the command line and over HTTP: what is trained over which link, and what is wanted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated
@@ -11,6 +11,7 @@ from ddlbench.errors import nearest
 from ddlbench.prediction.answer import Answer
 from ddlbench.prediction.cell import LIMITS, Cell
 from ddlbench.prediction.choice import Goal, choose
+from ddlbench.prediction.estimate import Estimate
 from ddlbench.prediction.foreign.table import MOST_NAME, RANGES
 from ddlbench.prediction.measured import Knowledge
 from ddlbench.prediction.predictor import Predictor
@@ -181,8 +182,7 @@ def recommended(question: Question, known: Knowledge, predictor: Predictor, toda
     cells = question.choices.cells
     goal, warnings = countable(question.goal, known.per, cells[0], today)
     options = choose(predictor, known.measured, cells, goal, known.unfit)
-    if not all(each.estimate.tells_noise for each in options):
-        warnings.append(predictor.about_noise)
+    warnings += about_intervals(predictor, [each.estimate for each in options])
     return Answer(options, goal, known.per, question.choices.assumed, warnings)
 
 
@@ -203,6 +203,19 @@ def countable(goal: Goal, per: str, cell: Cell, today: date) -> tuple[Goal, list
         goal = replace(goal, price=replace(goal.price, gigabyte=0.0))
         warnings.append(f"traffic is not in the costs: {why}")
     return goal, warnings
+
+
+def about_intervals(predictor: Predictor, found: Sequence[Estimate]) -> list[str]:
+    """Say what intervals rest on where measurements do not tell how exact they are.
+
+    Args:
+        predictor: that was learned from them.
+        found: what is said of some cells.
+
+    Returns:
+        A sentence, or none.
+    """
+    return [] if all(each.tells_noise for each in found) else [predictor.about_noise]
 
 
 class Misasked(Unanswerable):

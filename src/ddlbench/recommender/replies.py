@@ -117,6 +117,7 @@ class Predictions(Reply):
     predictions: list[Predicted]
     per: str
     assumed: dict[str, str] = Field(description="as of a recommendation")
+    warnings: list[str]
     version: str
 
 
