@@ -92,13 +92,12 @@ def _as_measured(
     spread = statistics.stdev(logarithms) if len(own) > 1 else 0.0
     by_bounds = math.hypot(*map(predictor.noise, own)) / len(own)
     deviation = max(by_bounds, spread / math.sqrt(len(own)))
+    tells_noise = all(noise_by_bounds(each) is not None for each in own)
     ratio = time_ms / predicted.time_ms
     warning = None
     if predicted.is_known and abs(math.log(ratio)) > max(SURPRISE, 2 * predicted.deviation):
         warning = f"measured {ratio:.2g} times what the other measurements suggest: measure it again"
-        if (
-            len(own) == 1
-        ):  # it or the prediction is right, as likely as not: how far both are from it on average
+        if len(own) == 1 and not tells_noise:  # it was measured once: this or the prediction may be right
             deviation = math.hypot(deviation, predicted.deviation, math.log(ratio)) / math.sqrt(2)
     width = math.exp(DEVIATIONS * math.hypot(deviation, spread))  # another measurement is as far off as these
     return Estimate(
@@ -112,7 +111,7 @@ def _as_measured(
         accuracy,
         None,
         warning,
-        all(noise_by_bounds(each) is not None for each in own),
+        tells_noise,
     )
 
 
