@@ -11,8 +11,7 @@ from ddlbench.prediction.foreign import table
 from ddlbench.prediction.prices import Price
 
 ORIGIN = Field(
-    description="what was measured on what, or by whom: emulated hosts, a replayed device and how its times are known, "
-    "a cluster, a table of others; empty: nobody knows"
+    description="emulated hosts, replayed compute, a cluster, or a table of others; empty: not known"
 )
 
 
