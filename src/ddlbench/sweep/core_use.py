@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from ddlbench.environments.materials import BARE
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.shares.bursts import warning
@@ -19,16 +20,22 @@ NOT_KNOWN: dict[str, Any] = {"scheduling": None, "others": None, "kept": None}
 class CoreUse:
     """Watches a group on this machine from now on.
 
+    What others take and what each host gets is not known where members are in containers.
+
     Args:
-        group: its members run, not in containers.
+        group: its members run.
     """
 
     def __init__(self, group: GroupOnHosts) -> None:
         hosts, pids = group.hosts.hosts, group.group.pids()
+        self._waiting = Waiting(pids)
+        self._others: LoadWatch | None = None
+        self._shares: ShareWatch | None = None
+        if group.runtime != BARE:
+            return
         of_hosts: list[list[int]] = [[] for _ in hosts]
         for member, pid in zip(group.members, pids, strict=True):
             of_hosts[member.host].append(pid)
-        self._waiting = Waiting(pids)
         self._others = LoadWatch()
         self._shares = ShareWatch(hosts, of_hosts, [group.fillers.pids(host.name) for host in hosts])
 
@@ -37,17 +44,15 @@ class CoreUse:
 
         Returns:
             Of a record `scheduling` (of each member, as of `Waiting`), `others` (an `OtherLoad`) and `kept` (a `Kept`
-            for each host).
+            for each host); None: that is not known.
         """
-        kept, of_members, others = (
-            self._shares.since_start(),
-            self._waiting.since_start(),
-            self._others.since_start(),
-        )
+        kept = self._shares and self._shares.since_start()
+        of_members = self._waiting.since_start()
+        others = self._others and self._others.since_start()
         return {
             "scheduling": of_members,
             "others": others and asdict(others),
-            "kept": [asdict(each) for each in kept],
+            "kept": kept and [asdict(each) for each in kept],
         }
 
 

@@ -204,8 +204,7 @@ class Session:
         telemetry = self.sampling.telemetry
         if telemetry:
             telemetry.begin(point_id(pending.point), pending.repetition)
-        is_here = self.runtime == "bare" and self.job.group.fabric not in BETWEEN_MACHINES
-        use = CoreUse(self.group) if is_here else None
+        use = CoreUse(self.group) if self.job.group.fabric not in BETWEEN_MACHINES else None
         stagger = Stagger.of(pending.point, pending.dilation)
         made = train(group, steps, budget_s=None if whole else measure.step_budget_s, stagger=stagger)
         used = use.since_start() if use else NOT_KNOWN
