@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ddlbench.network.hosts import place_waiting
+from ddlbench.sweep.core_use import NOT_KNOWN
 from ddlbench.sweep.own_work import TooMuchWork, dilated_enough, own_work_percent
 
 WORK_MS = 20.0  # of each of two workers, in a step of 200 ms as without dilation
@@ -22,15 +23,26 @@ def pending(dilation: float, *, waits: bool = True) -> Any:
     return SimpleNamespace(point=SimpleNamespace(waits=waits), words="alexnet on k80", dilation=dilation)
 
 
-def percent_of(job: Any, point: Any, work_ms: float = WORK_MS) -> float | None:
+def percent_of(job: Any, point: Any, work_ms: float = WORK_MS, delaying_ms: float = 0.0) -> float | None:
     """The share of a step at the point's dilation."""
     steps_ms = [[200.0 * point.dilation]] * 2
-    return own_work_percent(job, point, steps_ms, [{"ran_ms": work_ms}] * 2)
+    used = {"scheduling": [{"ran_ms": work_ms}] * 2, "delaying": [{"ran_ms": delaying_ms}]}
+    return own_work_percent(job, point, steps_ms, used)
 
 
 def test_own_work_is_the_workers_share_of_all_cores_over_the_steps():
     assert percent_of(session(), pending(4)) == pytest.approx(100 * 2 * 20 / (2 * 800))
     assert percent_of(session(), pending(4, waits=False), work_ms=800) is None
+
+
+def test_delaying_packets_is_own_work_too():
+    assert percent_of(session(), pending(4), delaying_ms=20) == pytest.approx(100 * 3 * 20 / (2 * 800))
+    with pytest.raises(TooMuchWork):
+        percent_of(session(), pending(4), delaying_ms=100)
+
+
+def test_what_is_not_known_is_no_share():
+    assert own_work_percent(session(), pending(4), [[200.0]] * 2, NOT_KNOWN) is None
 
 
 def test_a_repetition_with_too_much_work_is_measured_again_with_a_dilation_that_does(capsys):

@@ -2,15 +2,25 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.devices.devices_file import devices_from
+from ddlbench.network.link import Link
 from ddlbench.plan import Point, load
-from ddlbench.sweep.measured_dilation import dilation_of_waiting, least_dilation, least_step_ms, rounded_up
+from ddlbench.sweep import measured_dilation
+from ddlbench.sweep.measured_dilation import (
+    dilation_of_bytes,
+    dilation_of_waiting,
+    least_dilation,
+    least_step_ms,
+    rounded_up,
+)
 from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 DEVICES = devices_from(read_yaml(REPOSITORY / "config/devices.yaml", REPOSITORY))
@@ -40,6 +50,53 @@ def test_a_step_takes_at_least_as_long_as_its_compute(point):
 def test_of_hosts_of_several_workers_only_compute_counts(point):
     shared = replace(point, workers_per_host=2)
     assert least_step_ms(shared, 244 * MEGABYTES) == pytest.approx(1000 * 32 / 406.08)
+
+
+class Moving:
+    """A star of two links, and two workers on it that move a megabyte in each step."""
+
+    def __init__(self, delay_process: tuple[int, ...]) -> None:
+        self.hosts = SimpleNamespace(star=self)
+        self.group = SimpleNamespace(pids=lambda: [1, 2], prepare=lambda *_: None, train=self.train)
+        self.backend = SimpleNamespace(pids=delay_process)
+        self.dilation = 4.0
+        self.bytes = 0
+        self.shaped: list[Any] = []
+
+    def train(self, *_: Any, **__: Any) -> None:
+        self.bytes += MEGABYTES
+
+    def passed_bytes(self) -> tuple[list[int], list[int]]:
+        return [self.bytes] * 2, [self.bytes] * 2
+
+    def links(self, link: Link) -> list[Link]:
+        return [link] * 2
+
+    def shape(self, link: Any) -> None:
+        self.shaped.append(link)
+
+
+class TenEach:
+    """In place of `Waiting`: each process has run for 10 ms."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self.pids = pids
+
+    def since_start(self) -> list[dict[str, float]]:
+        return [{"ran_ms": 10.0}] * len(self.pids)
+
+
+def test_what_delays_packets_counts_on_links_with_the_points_latency(point, monkeypatch):
+    monkeypatch.setattr(measured_dilation, "Waiting", TenEach)
+    points = [replace(point, latency_ms=latency_ms) for latency_ms in (None, 20.0)]
+    without: Any = Moving(delay_process=())
+    delaying: Any = Moving(delay_process=(3,))
+    assert dilation_of_bytes(delaying, points, 0.1) == pytest.approx(
+        1.5 * dilation_of_bytes(without, points, 0.1)
+    )
+    shaped, opened = delaying.shaped
+    assert [each.latency_ms for each in shaped] == [20.0, 20.0]
+    assert opened is None
 
 
 @pytest.mark.parametrize(("step_ms", "factor"), [(5, 10), (79, 5.1), (300, 4)])

@@ -51,9 +51,11 @@ class Backend(AbstractContextManager["Backend"]):
         links: the link of each port, not dilated; None while they are open.
         longest_trains: trains and bursts are as long as can be, so that moving bytes costs the least CPU time.
         steered: one core receives all that comes over a link, so that no train needs to be split.
+        pids: the ids of processes that handle the links' packets.
     """
 
     name: str
+    pids: Sequence[int] = ()
 
     def __init__(self, ports: list[Port], dilation: float = 1.0) -> None:
         self.ports = ports
@@ -189,6 +191,7 @@ class DelayedVerdicts(Backend):
             )
             stack.callback(self.process.wait)
             stack.callback(self.process.kill)
+            self.pids = (self.process.pid,)
             self._await_answer()
             self._stack = stack.pop_all()
 

@@ -151,17 +151,18 @@ class Star:
             "lock": 1 << _RTO_MIN,  # TCP uses this metric only if it is locked
         }
 
-    def shape(self, link: Link | Sites | SharedCards | None) -> None:
+    def shape(self, link: Link | Sites | SharedCards | list[Link] | None) -> None:
         """Set what the hosts' connections can carry.
 
         Args:
-            link: the link of every host, or the links of all sites, not dilated; None: open the links.
+            link: the link of every host, or the links of all sites, not dilated; or a list as of `links`; None: open
+                the links.
 
         Raises:
             DdlbenchError: this kernel cannot make it.
         """
         with _told_in_words():
-            self.backend.shape(None if link is None else self.links(link))
+            self.backend.shape(link if link is None or isinstance(link, list) else self.links(link))
 
     def links(self, link: Link | Sites | SharedCards) -> list[Link]:
         """List the links of the backend's ports.

@@ -14,7 +14,7 @@ from ddlbench.sweep.undisturbed import patience_s
 from ddlbench.telemetry.other_load import LoadWatch, wait_for_others
 from ddlbench.telemetry.waiting import Waiting
 
-NOT_KNOWN: dict[str, Any] = {"scheduling": None, "others": None, "kept": None}
+NOT_KNOWN: dict[str, Any] = {"scheduling": None, "delaying": None, "others": None, "kept": None}
 
 
 class CoreUse:
@@ -29,6 +29,7 @@ class CoreUse:
     def __init__(self, group: GroupOnHosts) -> None:
         hosts, pids = group.hosts.hosts, group.group.pids()
         self._waiting = Waiting(pids)
+        self._delaying = Waiting(group.hosts.star.backend.pids if group.hosts.star else ())
         self._others: LoadWatch | None = None
         self._shares: ShareWatch | None = None
         if group.runtime != BARE:
@@ -43,14 +44,15 @@ class CoreUse:
         """Say who used them since then.
 
         Returns:
-            Of a record `scheduling` (of each member, as of `Waiting`), `others` (an `OtherLoad`) and `kept` (a `Kept`
-            for each host); None: that is not known.
+            Of a record `scheduling` (of each member, as of `Waiting`), `delaying` (the same of processes that handle
+            the links' packets), `others` (an `OtherLoad`) and `kept` (a `Kept` for each host); None: that is not known.
         """
         kept = self._shares and self._shares.since_start()
         of_members = self._waiting.since_start()
         others = self._others and self._others.since_start()
         return {
             "scheduling": of_members,
+            "delaying": self._delaying.since_start(),
             "others": others and asdict(others),
             "kept": kept and [asdict(each) for each in kept],
         }

@@ -1,7 +1,8 @@
 """How far time is dilated where compute is replayed by waiting: so far that moving the bytes hardly counts.
 
 What moving them costs is measured with the worker group itself, on its hosts, by steps without any compute: first on
-open links, then on links that the bytes of a step pass in a tenth of the step.
+open links, then on links that the bytes of a step pass in a tenth of the step, with the latency of the points' links: a
+process of ours may have to delay each packet.
 """
 
 from collections import Counter
@@ -74,13 +75,20 @@ def dilation_of_bytes(group: GroupOnHosts, points: Sequence[Point], allowed: flo
         moved = _moved(group, star, point)
         step_ms = min(least_step_ms(each, moved.most_bytes) for each in same)
         allowed_ms = allowed * step_ms
-        if link_of(point):
+        if latencies_ms := _most_latencies_ms(star, same):
             span_ms = _SHARE_OF_STEP * step_ms * max(ENOUGH, moved.work_ms / allowed_ms)
-            star.shape(Link(moved.most_bytes * 8e-3 / span_ms * star.dilation))
+            rate_mbit = moved.most_bytes * 8e-3 / span_ms * star.dilation
+            star.shape([Link(rate_mbit, latency_ms) for latency_ms in latencies_ms])
             moved = _moved(group, star, point)
             star.shape(None)
         needed.append(MARGIN * moved.work_ms / allowed_ms)
     return max(needed)
+
+
+def _most_latencies_ms(star: Star, points: Sequence[Point]) -> list[float]:
+    """The latency of each of a star's links, of the point that has the most; none if no point has links."""
+    links = [link for point in points if (link := link_of(point))]
+    return max(([each.latency_ms for each in star.links(link)] for link in links), key=fsum, default=[])
 
 
 def dilation_of_waiting(group: GroupOnHosts, dilation: float, allowed: float) -> float:
@@ -193,7 +201,7 @@ def dilated(job: SessionJob, group: GroupOnHosts, points: Sequence[Point]) -> Se
 
 @dataclass(frozen=True)
 class _Moved:
-    """A step without compute: the CPU time of all workers, and the most bytes that passed a link in one direction."""
+    """A step without compute: the CPU time of workers and of what delays packets, and the most bytes on a link."""
 
     work_ms: float
     most_bytes: int
@@ -201,7 +209,7 @@ class _Moved:
 
 def _moved(group: GroupOnHosts, star: Star, point: Point) -> _Moved:
     group.group.prepare(training_point(point, takes_time=False), point.seed)
-    before, working = star.passed_bytes(), Waiting(group.group.pids())
+    before, working = star.passed_bytes(), Waiting([*group.group.pids(), *star.backend.pids])
     group.group.train(1, from_fresh=True)
     work_ms = sum(each["ran_ms"] for each in working.since_start())
     passed = zip(chain(*star.passed_bytes()), chain(*before), strict=True)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil, fsum
+from typing import Any
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.record import Record
@@ -69,16 +70,17 @@ def own_work_percent(
     job: SessionJob,
     pending: PendingPoint,
     step_times_ms: Sequence[Sequence[float]],
-    of_members: Sequence[Mapping[str, float]] | None,
+    used: Mapping[str, Any],
 ) -> float | None:
-    """Compute which share of the cores the members of a group used while its workers replayed steps by waiting.
+    """Compute which share of the cores the emulation used while workers replayed steps by waiting.
+
+    That is what the members of the group used, a server too, and the process that delays packets where there is one.
 
     Args:
         job: for the cores that the workers share, and for the largest share that is allowed.
         pending: the point.
         step_times_ms: of each worker, in wall time.
-        of_members: for the process of each member, a server's too, `ran_ms`, its CPU time during the steps; None: that
-            is not known.
+        used: during the steps, as of `CoreUse`; its `scheduling` is None: that is not known.
 
     Returns:
         Percent of the cores' time; None where compute is not replayed by waiting, or nothing is known.
@@ -86,11 +88,12 @@ def own_work_percent(
     Raises:
         TooMuchWork: it is more than is allowed.
     """
-    if of_members is None or not pending.point.waits:
+    if used["scheduling"] is None or not pending.point.waits:
         return None
+    work_ms = fsum(each["ran_ms"] for each in (*used["scheduling"], *used["delaying"]))
     cores = len(job.group.placement.hosts[0].cores)
     wall_ms = max(fsum(times) for times in step_times_ms)
-    percent = 100 * fsum(each["ran_ms"] for each in of_members) / (cores * wall_ms)
+    percent = 100 * work_ms / (cores * wall_ms)
     if percent > (most := job.most_own_work_percent):
         raise TooMuchWork(
             pending.words,

@@ -220,7 +220,7 @@ class Session:
                 startup_s=self.group.startup_s,
                 synchronous=self.job.synchronous,
             ),
-            "own_work_percent": own_work_percent(self.job, pending, made.times_ms, used["scheduling"]),
+            "own_work_percent": own_work_percent(self.job, pending, made.times_ms, used),
             "warmup_steps": warmup_steps + made.uncounted_steps,
             "planned_steps": steps,
             "synchronous": self.job.synchronous,
