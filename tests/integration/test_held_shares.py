@@ -10,13 +10,39 @@ from typing import Any
 
 import pytest
 
+from ddlbench.containers import engines
 from ddlbench.shares.control_groups import own_group_here
 from tests.support.remains import eventually
 from tests.support.repository import environment
 from tests.support.sandboxes import run_inside
 
 HERE = Path(__file__).parent
+PYTHON_FOLDERS = sorted(
+    {
+        "/usr",
+        "/etc",
+        sys.prefix,
+        sys.base_prefix,
+        *(each for each in ("/lib", "/lib64", "/bin") if Path(each).exists()),
+    }
+)
 OWNER = "from ddlbench.sandbox.sandbox import run_sandboxed as run; run('inside', {arguments!r})"
+
+
+def empty_image(folder: Path, address: str) -> dict[str, Any]:
+    """An image with nothing in it; the interpreter inside is this one, in folders that are mounted."""
+    (folder / "logs").mkdir()
+    client = ["docker", "--host", address]
+    nothing = subprocess.run(
+        ["tar", "-c", "--files-from", "/dev/null"], capture_output=True, check=True
+    ).stdout
+    made = subprocess.run([*client, "import", "-"], input=nothing, capture_output=True, check=True)
+    return {
+        "python": sys.executable,
+        "runtime": "docker",
+        "image_id": made.stdout.decode().strip(),
+        "engine": engines.describe("docker"),
+    }
 
 
 def is_divided(found: dict[str, Any]) -> None:
@@ -102,6 +128,25 @@ def test_groups_whose_owner_was_killed_are_removed_by_the_next_one(tmp_path, gro
         lambda: not Path("/proc", supervisor).exists()
     )  # the kernel ends a sandbox in its own time
     assert inside_group(group, second, dilation=2).wait(100) == 0
+
+
+@pytest.mark.needs("root", "Docker")
+@pytest.mark.parametrize("on_loopback", [False, True])
+def test_in_docker_hosts_and_idle_neighbours_have_a_container_each(
+    tmp_path, engine_address, monkeypatch, on_loopback
+):
+    monkeypatch.setenv("DOCKER_HOST", engine_address)
+    found = run_inside(
+        tmp_path,
+        "in_docker",
+        environments={"docker": empty_image(tmp_path, engine_address)},
+        python_folders=PYTHON_FOLDERS,
+        on_loopback=on_loopback,
+    )
+    groups = {host: {*of_host} for host, of_host in found["fillers"].items()}
+    assert all(len(of_host) == 1 for of_host in groups.values()), found
+    assert {host: {group} for host, group in found["hosts"].items()}.items() <= groups.items(), found
+    assert len(set().union(*groups.values())) == len(groups), found
 
 
 @pytest.mark.other_kernel

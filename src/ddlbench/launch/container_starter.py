@@ -2,6 +2,10 @@
 
 In each runs a fork server, which forks the host's members; when the fork server ends, its container ends with all
 processes in it.
+
+Docker's containers have control groups of their own, between which the kernel divides a core. So each host that shares
+its core has a container of its own, on the loopback too, and so has each idle neighbour. Apptainer's are in ours: there
+it is sessions that count, or control groups of `shares.division`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +26,8 @@ from ddlbench.network.hosts import Host
 from ddlbench.protocol.fork_messages import Start, StartMember
 from ddlbench.sandbox.sandbox import outer_process, outer_user
 from ddlbench.system.processes import Orphan
+
+NO_WORKER = "ddlbench.workers.common.filler"  # imported in place of a module of workers, and has no framework
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Contained:
 
 
 class Containers:
-    """Containers, one for each network namespace; members start in the one of their host.
+    """Containers, one for each network namespace or host; members start in the one of their host.
 
     A container that cannot run is reported when its first member is started.
 
@@ -66,28 +72,36 @@ class Containers:
         namespaces: Sequence[int | None],
         contained: Contained,
     ) -> None:
-        needs = Needs(
+        self._environment, self._command, self._contained = environment, command, contained
+        self._needs = Needs(
             tuple(contained.readable), (contained.logs,), variables_inside(variables), gpus=contained.gpus
         )
-        memory_bytes = max(host.memory_bytes for host in hosts)
-        by_namespace: dict[int | None, ForkServer] = {}
+        self._memory_bytes = max(host.memory_bytes for host in hosts)
+        self._has_control_groups = environment.runtime == "docker"
+        by_place: dict[int | str | None, ForkServer] = {}
         self._servers: dict[str, ForkServer] = {}
-        with ExitStack() as stack:
+        self._stack = ExitStack()
+        with self._stack as on_error:
             for host, namespace in zip(hosts, namespaces, strict=True):
-                if namespace not in by_namespace:
-                    argv, of_client = in_container(
-                        environment,
-                        command,
-                        needs,
-                        namespace,
-                        memory_bytes,
-                        run=contained.run,
-                        inherited=contained.inherited,
-                    )
-                    log = Path(contained.logs) / f"fork_server-{host.name}.log"
-                    by_namespace[namespace] = stack.enter_context(ForkServer(argv, of_client, log=log))
-                self._servers[host.name] = by_namespace[namespace]
-            self._stack = stack.pop_all()
+                place = host.name if self._has_control_groups and host.core_share < 1 else namespace
+                if place not in by_place:
+                    by_place[place] = self._started(host.name, command, namespace)
+                self._servers[host.name] = by_place[place]
+            self._stack = on_error.pop_all()
+
+    def _started(self, host: str, command: Sequence[str], namespace: int | None) -> ForkServer:
+        """Start a host's container, while the caller continues."""
+        argv, of_client = in_container(
+            self._environment,
+            command,
+            self._needs,
+            namespace,
+            self._memory_bytes,
+            run=self._contained.run,
+            inherited=self._contained.inherited,
+        )
+        log = Path(self._contained.logs) / f"fork_server-{host}.log"
+        return self._stack.enter_context(ForkServer(argv, of_client, log=log))
 
     def start(self, start: Start, deadline: float) -> Orphan:
         """Fork a member, a filler or a spinner in its host's container, which is in the host's namespace already.
@@ -103,8 +117,15 @@ class Containers:
             DdlbenchError: the container has ended, or its fork server has not answered in time.
         """
         inside = replace(start, namespace=None) if isinstance(start, StartMember) else start
-        some = next(iter(self._servers.values()))  # of a host that does nothing: it has no container
-        return self._servers.get(start.host, some).start(inside, deadline)
+        if start.host not in self._servers:
+            self._servers[start.host] = self._of_idle_neighbour(start.host)
+        return self._servers[start.host].start(inside, deadline)
+
+    def _of_idle_neighbour(self, host: str) -> ForkServer:
+        """What starts the filler of a host that does nothing: a container without a framework, or any that is there."""
+        if self._has_control_groups:
+            return self._started(host, [*self._command[:-1], NO_WORKER], namespace=None)
+        return next(iter(self._servers.values()))
 
     def close(self) -> None:
         """Do nothing: a container that ended would end its members."""

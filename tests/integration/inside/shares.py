@@ -8,8 +8,13 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
+from ddlbench.launch.bare import workers_environment
+from ddlbench.launch.container_starter import Contained, Containers
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.network.hosts import place
+from ddlbench.network.star import Star
+from ddlbench.protocol.codec import read
 from ddlbench.protocol.fork_messages import StartSpinner
 from ddlbench.sandbox.sandbox import outer_process
 from ddlbench.shares.bursts import burst_percent
@@ -53,6 +58,52 @@ def shared(dilation: float, mount_cgroups: bool = False) -> dict[str, Any]:
                 "log": Path("log").read_text(),
             }
         for each in busy:
+            each.kill()
+            each.wait()
+    return found
+
+
+def in_docker(environments: dict[str, Any], python_folders: list[str], on_loopback: bool) -> dict[str, Any]:
+    """In which control groups the processes of two hosts and of their idle neighbours are, all in Docker's containers.
+
+    Each host has half of a core of its own where this machine has two, else they share one and have no neighbours.
+    """
+    hosts = place(
+        2,
+        vcpus=1,
+        memory_gb=1,
+        host_count=2,
+        cores=sorted(os.sched_getaffinity(0))[:2],
+        available_memory_bytes=8 << 30,
+        dilation=2,
+    ).hosts
+    contained = Contained(
+        "tests", python_folders, str(Path("logs").absolute()), gpus=False, inherited=os.environ
+    )
+    variables = workers_environment(os.environ, threads=1, interface="lo")
+    environment = read(RuntimeEnvironment, environments["docker"], ignore_unknown=True)
+    deadline = monotonic() + STARTED_S
+    with ExitStack() as stack:
+        namespaces: list[int | None] = [None, None]
+        if not on_loopback:
+            addresses = [host.address for host in hosts]
+            namespaces = [*stack.enter_context(Star(addresses, congestion_control="cubic")).namespaces]
+        starter = stack.enter_context(
+            Containers(environment, FORK_SERVER, variables, hosts, namespaces, contained)
+        )
+        fillers = stack.enter_context(Fillers(starter, hosts, deadline))
+        busy = {
+            host.name: starter.start(StartSpinner(host=host.name, core=host.cores[0]), deadline)
+            for host in hosts
+        }
+        found = {
+            "hosts": {host: _process(each.pid)["control groups"] for host, each in busy.items()},
+            "fillers": {
+                host: [_process(pid)["control groups"] for pid in fillers.pids(host)]
+                for host in fillers.hosts
+            },
+        }
+        for each in busy.values():
             each.kill()
             each.wait()
     return found
