@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddlbench.launch.group_member import WorkerCrashed, WorkerFailed, WorkerRefused
+from ddlbench.launch.group_member import WorkerCrashed, WorkerFailed, WorkerRefused, WorkerStalled
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.protocol.messages import Conclude, Concluded, Train, Trained
 from tests.support.remains import eventually
@@ -107,7 +107,7 @@ for number in counted(2):
 def test_a_worker_that_makes_no_step_any_more_is_named_long_before_all_steps_could_have_been_made(group):
     two = group(ANSWER, READY + MAKES_ONE_STEP, prepare_s=1.0, step_s=1.0)
     with (
-        pytest.raises(WorkerFailed, match=r"^rank 1 on host h2 has made no step for \d+ s while training: "),
+        pytest.raises(WorkerStalled, match=r"^rank 1 on host h2 has made no step for \d+ s while training: "),
         two,
     ):
         two.train(100_000)
@@ -158,6 +158,9 @@ def test_those_are_named_that_are_waited_for_and_not_who_is_done(group):
         ):
             three._members.look_after("training", -math.inf, late)
         three._members.look_after("training", -math.inf, [])
+        with pytest.raises(WorkerStalled) as caught:
+            three._members.look_after("training", -math.inf, late, still_s=300.0)
+        assert caught.value.lasted_s >= 0
 
 
 @pytest.mark.long

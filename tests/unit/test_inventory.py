@@ -99,6 +99,17 @@ def test_too_little_memory_hides_no_repetitions_from_before(stored):
     assert (stored.entry().status, stored.entry().measurements) == ("measured", paths)
 
 
+def test_what_has_only_stalled_is_not_measured_and_beside_other_repetitions_it_is_one(stored):
+    stalled = {"finished_steps": 0, "stalled_s": 240.0, "reason": "the link stalled for 240 s"}
+    stored.add(0, **stalled)
+    assert (stored.entry().status, stored.entry().reason) == ("stalled", stalled["reason"])
+    assert stored.is_pending()
+    stored.add(1)
+    stored.add(2, **stalled)
+    assert (stored.entry().status, stored.entry().reason) == ("measured", None)
+    assert len(stored.entry().measurements) == 3
+
+
 def test_of_several_tries_that_did_not_fit_the_last_one_counts(stored):
     stored.add_unfit(gb=1.4)
     last = stored.add_unfit(gb=2.0, started=datetime.now(UTC).isoformat())

@@ -77,6 +77,22 @@ def test_what_repetitions_can_make_narrow_enough_comes_before_what_they_cannot(m
     assert [each.settled for each in points] == [False, True]
 
 
+def test_a_point_whose_link_stalls_at_once_is_not_tried_again_in_this_run_and_holds_no_other_up(monkeypatch):
+    class Stalling(Simulated):
+        def measure(self, pending):
+            stalled = {"finished_steps": 0, "stalled_s": 240.0} if pending.words in dead else {}
+            return super().measure(pending) | stalled
+
+    dead = ["dead"]
+    points = [pending("dead"), pending("steady")]
+    session = Stalling({"dead": 0.0, "steady": 0.1}, monkeypatch)
+    measure_in_rounds(session, points, MEASURE, Progress(2, 0))
+    assert [session.order.count(words) for words in ("dead", "steady")] == [1, 5]
+    points = [pending("dead", used=[0])]
+    measure_in_rounds(session, points, MEASURE, Progress(1, 0))
+    assert len(points[0].timed) > 2, "it has steps from before, and this may have been chance"
+
+
 def test_of_two_wide_intervals_the_one_that_is_sooner_narrow_enough_comes_first():
     slow, quick = pending("slow"), pending("quick")
     slow.timed, quick.timed = ([Total(time_ms, 1) for time_ms in (80.0, 120.0) * 3] for _ in "ab")

@@ -251,7 +251,9 @@ def assignments(
     server_bytes = max(
         (hosts[each.host].memory_bytes for each in job.members if each.role in HOLDING), default=0
     )
-    timeout_s = job.framework_timeout_s or job.timeouts.prepare_s + job.timeouts.step_s
+    limits = job.timeouts
+    # Later than the group gives them up: a framework that gives up first looks like one that has failed.
+    timeout_s = job.framework_timeout_s or limits.prepare_s + limits.step_s + limits.heartbeat_s
     return [
         Assignment(
             rank=rank,

@@ -37,7 +37,7 @@ class GroupJob:
         inherited: the driver's environment variables that are read, as of `inherited_variables`.
         logs: the folder for the members' logs.
         facts: of this machine, for the records.
-        framework_timeout_s: for frameworks' own waiting (None: the sum of the time-outs of preparing and of a step).
+        framework_timeout_s: for frameworks' own waiting (None: a `heartbeat_s` longer than the group waits for a step).
     """
 
     run: str

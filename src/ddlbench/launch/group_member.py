@@ -69,6 +69,19 @@ class WorkerCrashed(WorkerFailed):
     """A fault in what a worker runs has ended it (SIGSEGV, ...); the group cannot be used any more, another one can."""
 
 
+class WorkerStalled(WorkerFailed):
+    """All members live and none makes a step any more; the group cannot be used any more, another one can.
+
+    Attributes:
+        lasted_s: how long ago their last command began.
+    """
+
+    def __init__(self, message: str, lasted_s: float) -> None:
+        """Take the message for a person, and the time."""
+        super().__init__(message)
+        self.lasted_s = lasted_s
+
+
 class GroupMember:
     """One member: its process, its connection, when its last message came, and when it made its last step.
 
@@ -84,7 +97,7 @@ class GroupMember:
         self.launch = launch
         self.process = process
         self.channel: LineChannel[object] | None = None
-        self.heard = self.advanced = monotonic()
+        self.heard = self.advanced = self.began = monotonic()
         self.made_steps: int | None = None
         self._of_others = self._logged_before = logged_before
 
@@ -99,7 +112,7 @@ class GroupMember:
 
     def begin(self) -> None:
         """Begin a command; `logged` then starts here, and so does the time without a step."""
-        self.advanced = monotonic()
+        self.advanced = self.began = monotonic()
         self._logged_before = size_of(self.launch.log)
 
     def hear(self, message: object = None) -> None:

@@ -4,7 +4,7 @@ import selectors
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from math import inf
+from math import inf, isinf
 from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 from time import monotonic
 
@@ -16,6 +16,7 @@ from ddlbench.launch.group_member import (
     Launch,
     WorkerCrashed,
     WorkerFailed,
+    WorkerStalled,
     start_of,
 )
 from ddlbench.launch.memory_signs import sign_of_lacking_memory
@@ -158,6 +159,7 @@ class GroupMembers:
         Raises:
             LackedMemory: a member died of a lack of memory.
             WorkerCrashed: a member died of a fault in what it runs.
+            WorkerStalled: a member makes no step any more, or not all of them in time.
             WorkerFailed: a member died, was silent or too slow.
         """
         self._check()
@@ -170,13 +172,13 @@ class GroupMembers:
                 )
         for member in awaited:
             if member.made_steps is not None and (unmoved_s := monotonic() - member.advanced) > still_s:
-                raise WorkerFailed(
-                    f"{member.name} has made no step for {unmoved_s:.0f} s while {phase}: {_ALLOWED}{member.log_tail()}"
-                )
+                still = f"{member.name} has made no step for {unmoved_s:.0f} s while {phase}"
+                raise WorkerStalled(f"{still}: {_ALLOWED}{member.log_tail()}", monotonic() - member.began)
         if awaited and monotonic() > deadline:
             others = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
-            raise WorkerFailed(
-                f"{awaited[0].name}{others} took too long while {phase}: {_ALLOWED}{awaited[0].log_tail()}"
+            late = f"{awaited[0].name}{others} took too long while {phase}: {_ALLOWED}{awaited[0].log_tail()}"
+            raise (
+                WorkerFailed(late) if isinf(still_s) else WorkerStalled(late, monotonic() - awaited[0].began)
             )
 
     def _raise_if_dead(self, member: GroupMember, phase: str) -> None:

@@ -113,6 +113,7 @@ class WorkerGroup:
             Step times in ms, by rank; they are empty for ranks of which others report the times.
 
         Raises:
+            WorkerStalled: members make no step any more.
             WorkerFailed: a member died, was silent or too slow.
         """
         before_s = self.timeouts.prepare_s + len(self._members.by_rank) * delay_s

@@ -42,7 +42,8 @@ def aggregate(
     Returns:
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, diverged (how many of them have
-        no loss), steps (timed steps of all repetitions), launches (worker groups that they were in), dilation (the
+        no loss), stalled (how many were given up as their link stood still),
+        steps (timed steps of all repetitions), launches (worker groups that they were in), dilation (the
         largest of its repetitions) and dilation_least (not the same where more was needed on the way),
         unexplained_wait_percent (for how long a thread of a host could run and did not, of the time, beyond what the
         host's other threads and its neighbours' shares explain), shares_hold (whether bursts of CPU got their hosts'
@@ -131,7 +132,7 @@ def _rows(
 ) -> Iterator[Row]:
     report = manifest.get("report") or {}
     records = records_of(path, entry)
-    measured = [record for record in records if record["status"] == "measured"]
+    measured = [record for record in records if record["status"] == entry["status"] == "measured"]
     for number, parts in _by_epoch(measured) if report.get("per_epoch") else [(None, measured)]:
         yield {
             "study": manifest["study"],
@@ -142,7 +143,8 @@ def _rows(
             "status": entry["status"],
             "reason": entry.get("reason"),
             "repetitions": len(parts),
-            "diverged": diverged(parts),
+            "diverged": diverged([record for record in parts if record.get("finished_steps") != 0]),
+            "stalled": sum(record.get("stalled_s") is not None for record in parts),
             "steps": sum(map(steps, parts)),
             "launches": len({record.get("launch") or record["run"] for record in parts}),
             "dilation": max((record["dilation"] for record in records), default=None),

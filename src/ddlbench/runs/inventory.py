@@ -178,7 +178,10 @@ class Inventory:
         listed = [each for each in found if each[1]["status"] == "measured"] or found[-1:]
         last = listed[-1][1]
         paths = [str(path) for path, _ in listed]
-        return ManifestEntry(point.id, point.as_dict(), key, last["status"], last["reason"], paths)
+        has_stalled = all(record.get("finished_steps") == 0 for _, record in listed)
+        name = "stalled" if has_stalled else last["status"]
+        reason = None if name == "measured" else last["reason"]
+        return ManifestEntry(point.id, point.as_dict(), key, name, reason, paths)
 
     def differing_hosts(self, point: Point, run: Run) -> dict[str, list[str]]:
         """Find out whether a point's repetitions are from hosts of different kinds.

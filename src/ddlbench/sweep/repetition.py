@@ -8,6 +8,7 @@ from ddlbench.devices.uneven import Uneven
 from ddlbench.errors import DdlbenchError
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.launch.group_job import GroupJob
+from ddlbench.launch.group_member import WorkerStalled
 from ddlbench.plan import Point
 from ddlbench.protocol.messages import (
     Concluded,
@@ -19,7 +20,7 @@ from ddlbench.protocol.messages import (
     Trained,
     TrainingPoint,
 )
-from ddlbench.sweep.steps import joined_times_ms
+from ddlbench.sweep.steps import TrainedSteps, joined_times_ms
 
 _TIMES = (
     "forward_ms",
@@ -88,18 +89,18 @@ def model_shapes(points: Iterable[Point]) -> list[ModelShape]:
 
 
 def trained(
-    parts: Sequence[Sequence[Trained]],
+    made: TrainedSteps,
     ends: Sequence[Concluded],
-    *,
     dilation: float,
     startup_s: float | None,
+    *,
     synchronous: bool,
 ) -> dict[str, object]:
     """Make the part of a record that says what a training took and led to.
 
     Args:
-        parts: the reports of all members, for each part of the steps.
-        ends: the members' last replies; at most one has a test.
+        made: its steps.
+        ends: the members' last replies; at most one has a test. None of a training that was given up.
         dilation: by which times on the hosts are divided.
         startup_s: from the start of the group's first process until its last member was there; None: not known.
         synchronous: whether all ranks must have ended with the same parameters.
@@ -107,11 +108,13 @@ def trained(
     Returns:
         The step times in ms (dilated) of each worker, the hashes of the parameters, and the metrics: means over the
         ranks that report them (times in ms, as without dilation; the loss of the last part), the test's loss and
-        accuracy in %, and `startup_s`; None for what no rank reports.
+        accuracy in %, and `startup_s`; None for what no rank reports. Of a training that was given up the last step is
+        none: it has the time until then (`stalled_s`) since the steps before it.
 
     Raises:
         DdlbenchError: the ranks of a synchronous training have ended with different parameters.
     """
+    parts = made.counted
     hashes = [end.parameters_sha256 for end in ends if end.parameters_sha256]
     if synchronous and len(set(hashes)) > 1:
         raise DdlbenchError(f"the ranks' parameters differ after synchronous training: {hashes}")
@@ -129,6 +132,37 @@ def trained(
         },
         "parameters_sha256": hashes,
         "parameters_identical": len(set(hashes)) == 1 if hashes else None,
+        "synchronous": synchronous,
+        "stalled_s": made.stalled_s,
+    }
+
+
+def stalled_at_once(point: Point, link: object, error: WorkerStalled) -> dict[str, object]:
+    """Make the part of a record of a repetition that was given up before any of its steps was reported.
+
+    It is one step, which has taken the time until then: a link that stalls makes steps longer, and no fewer.
+
+    Args:
+        point: that was measured.
+        link: the part of the record about its emulated link.
+        error: by which it was given up.
+
+    Returns:
+        The keys of a record that a training would have filled; `finished_steps` is 0.
+
+    Raises:
+        WorkerStalled: no link is emulated, so something else is wrong; or it is a training to an accuracy, of which
+            nothing is left.
+    """
+    if link is None or point.epochs:
+        raise error
+    return {
+        **not_fitting(f"the link stalled for {error.lasted_s:.0f} s, and no step was finished"),
+        "status": "measured",
+        "link": link,
+        "step_times_ms": [[1000 * error.lasted_s]] * point.workers,
+        "finished_steps": 0,
+        "stalled_s": error.lasted_s,
     }
 
 

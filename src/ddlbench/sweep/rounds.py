@@ -157,9 +157,11 @@ def measure_in_rounds(
                 _dilate_untried(pending, each.dilation)
             each.took_s = monotonic() - began_each_s
             each.used.add(record["repetition"])
+            is_dead = record.get("finished_steps") == 0 and not each.timed  # it would stall for minutes again
             if measured := timed(record):
                 each.timed.append(measured)
-            each.settled = measured is None or not needs_repetition(each.point, each.timed, measure)
+            needs_more = needs_repetition(each.point, each.timed, measure)
+            each.settled = measured is None or is_dead or not needs_more
             progress.report(each.number, each.words, record, left_here=_repetitions_left(pending, measure))
             last = each
         if is_extra:

@@ -15,7 +15,7 @@ from time import monotonic
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
 from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
-from ddlbench.launch.group_member import LackedMemory
+from ddlbench.launch.group_member import LackedMemory, WorkerStalled
 from ddlbench.measurements.record import Record
 from ddlbench.measurements.store import Store
 from ddlbench.network.link import Link
@@ -33,7 +33,7 @@ from ddlbench.sweep.link_monitor import Drifted, Links
 from ddlbench.sweep.measured_dilation import dilated, slowest_replay_ms
 from ddlbench.sweep.own_work import dilated_enough, own_work_percent
 from ddlbench.sweep.progress import Progress
-from ddlbench.sweep.repetition import lacked_memory, not_fitting, trained, training_point
+from ddlbench.sweep.repetition import lacked_memory, not_fitting, stalled_at_once, trained, training_point
 from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
 from ddlbench.sweep.stagger import Stagger
@@ -52,6 +52,7 @@ class Session:
         self.runtime = group.runtime  # what the group runs in now
         self.is_connected = False
         self.is_cold = True  # nothing was trained yet over these connections
+        self.is_stalled = False  # the group makes no steps any more
         self.launched = datetime.now(UTC).isoformat()  # the name of this launch in records
         self.sampling = HostSampling(job, group, clock, stack)
         self._sample(job.group.placement.dilation)
@@ -81,6 +82,7 @@ class Session:
         if self.is_connected and (restart or not all(each.reconnects for each in self.group.group.ready)):
             self._renew(runtime)
         self.is_connected = self.is_cold = True
+        self.is_stalled = False
         while self.models.shapes:
             try:
                 self.group.group.connect(self.models.shapes, self.dilation)
@@ -141,8 +143,8 @@ class Session:
     def _record(self, pending: PendingPoint) -> Record:
         """Measure a repetition once; the record is not kept yet."""
         started = datetime.now(UTC).isoformat()
-        if pending.point.runtime != self.runtime:
-            self.connect(pending.point.runtime)
+        if self.is_stalled or pending.point.runtime != self.runtime:
+            self.connect(pending.point.runtime, restart=self.is_stalled)
         self.dilate(pending.dilation)
         link, is_new = self._make(pending.link)
         record: Record = {
@@ -159,10 +161,14 @@ class Session:
         except LackedMemory as error:
             record |= not_fitting(str(error))
             self.connect(restart=True)
+        except WorkerStalled as error:
+            record |= stalled_at_once(pending.point, link, error)
+        self.is_stalled = record.get("stalled_s") is not None
+        if self.is_stalled:  # what waits in its connections would disturb the check of the link
+            self.group.group.kill(range(len(self.group.members)))
         record["ended"] = datetime.now(UTC).isoformat()
-        self.trained_s = (
-            self.clock.now_s()
-        )  # before the link is checked, which then holds for this repetition too
+        # Before the link is checked, which then holds for this repetition too.
+        self.trained_s = self.clock.now_s()
         self._confirm(record)
         return record
 
@@ -211,19 +217,13 @@ class Session:
         sampled = telemetry.end(made.steps_of_a_worker) if telemetry else None
         self.clock.steps_s += monotonic() - began
         parts = parts_of_test(pending.point, dataset.test_images)
-        ends = group.conclude(evaluate=pending.point.epochs > 0, parts=parts)
+        given_up = made.stalled_s is not None
+        ends = [] if given_up else group.conclude(evaluate=pending.point.epochs > 0, parts=parts)
         return {
-            **trained(
-                made.counted,
-                ends,
-                dilation=pending.dilation,
-                startup_s=self.group.startup_s,
-                synchronous=self.job.synchronous,
-            ),
+            **trained(made, ends, pending.dilation, self.group.startup_s, synchronous=self.job.synchronous),
             "own_work_percent": own_work_percent(self.job, pending, made.times_ms, used),
             "warmup_steps": warmup_steps + made.uncounted_steps,
             "planned_steps": steps,
-            "synchronous": self.job.synchronous,
             **used,
             **shares_of(self.group, self.job.tolerances),
             "telemetry": sampled and asdict(sampled),

@@ -1,10 +1,11 @@
 """The steps of a repetition. How many there are is known before it starts; one that takes far too long is cut."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from time import monotonic
 
+from ddlbench.launch.group_member import WorkerStalled
 from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.measurements.statistics import steps_are_alike
 from ddlbench.plan import Point
@@ -28,15 +29,17 @@ class TrainedSteps:
     Attributes:
         parts: the reports of all members, for each part.
         stagger: says which steps of each part do not count.
+        stalled_s: how long another part had taken when it was given up, as no step was made any more; None: all ended.
     """
 
     parts: Sequence[Sequence[Trained]]
     stagger: Stagger = AT_ONCE
+    stalled_s: float | None = None
 
     @property
     def times_ms(self) -> list[list[float]]:
         """The times of all steps in ms, also of those that do not count, for each worker."""
-        return joined_times_ms(self.parts)
+        return joined_times_ms([*self.parts, *self._stalled])
 
     @property
     def steps_of_a_worker(self) -> float:
@@ -47,8 +50,22 @@ class TrainedSteps:
 
     @property
     def counted(self) -> list[list[Trained]]:
-        """The reports, for each part, without what does not count."""
-        return [[self.stagger.counted(report) for report in part] for part in self.parts]
+        """The reports, for each part, without what does not count; a part that was given up counts as one step."""
+        counted = [[self.stagger.counted(report) for report in part] for part in self.parts]
+        return [*counted, *self._stalled]
+
+    @property
+    def _stalled(self) -> list[list[Trained]]:
+        """What there would be of the part that was given up, had it been one step; its means are of the part before."""
+        if self.stalled_s is None:
+            return []
+        step_ms = 1000 * self.stalled_s
+        return [
+            [
+                replace(report, step_times_ms=[[step_ms] for _ in report.step_times_ms])
+                for report in self.parts[-1]
+            ]
+        ]
 
     @property
     def uncounted_steps(self) -> int:
@@ -191,6 +208,9 @@ def train(
 
     Returns:
         What was trained.
+
+    Raises:
+        WorkerStalled: no step is made any more, and no part has ended before.
     """
     if budget_s is None:
         return TrainedSteps([group.train(steps, from_fresh=True)])
@@ -201,7 +221,13 @@ def train(
         if parts and monotonic() > last_start_s:
             break
         counted = min(size, steps - begin)
-        parts.append(group.train(counted + stagger.uncounted, from_fresh=not parts, delay_s=stagger.delay_s))
+        try:
+            part = group.train(counted + stagger.uncounted, from_fresh=not parts, delay_s=stagger.delay_s)
+        except WorkerStalled as error:
+            if not parts:
+                raise
+            return TrainedSteps(parts, stagger, error.lasted_s)
+        parts.append(part)
     return TrainedSteps(parts, stagger)
 
 

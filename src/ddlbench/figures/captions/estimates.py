@@ -44,6 +44,10 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         parts.append("without those in which asynchronous workers begin and end one after another")
     bars = _in_words({bounds_of(y, row) for row in measured.to_dict("records")})
     sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
+    if "stalled" in measured and (stalled := int(measured["stalled"].sum())):
+        sentences.append(
+            f"Given up because links stalled: {counted(stalled, 'repetition')}; the time until then counts as a step."
+        )
     if y in LOSSES and (without := int(measured["diverged"].sum())):
         sentences.append(f"{counted(without, 'training')} diverged, and the medians are of the others.")
     if unresolved := int(is_unresolved(measured, y).sum()):
