@@ -1,5 +1,6 @@
 """A link that changes while it is measured on is noticed, and what was measured on it does not count."""
 
+import copy
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.pipeline import Pipeline
+from tests.support.sandboxes import backends_here
+from tests.support.tiny_study import SLOW_STUDY
 
 CHANGES = {
     "rate": "rate 2500000 -> 1000000",
@@ -67,6 +70,36 @@ def test_a_run_whose_link_is_changed_fails_and_keeps_nothing_measured_on_the_cha
     assert all(datetime.fromisoformat(record["ended"]) < changed for record in prepared.records())
 
 
+@pytest.mark.long
+def test_a_run_whose_link_stalls_keeps_that_repetition_and_measures_the_others(prepared: Pipeline):
+    if "tbf+netem" in backends_here():
+        pytest.skip("this kernel delays packets itself")
+    measure = {"min_repetitions": 20, "max_repetitions": 20, "recheck_s": 1000, "relaunch": False}
+    timeouts = {"launch_s": 300, "prepare_s": 40, "step_s": 5, "heartbeat_s": 300}
+    study = copy.deepcopy(SLOW_STUDY)
+    study["grids"]["bandwidth"]["bandwidth_mbit"] = [400]
+    prepared.configure({"measure": measure, "timeouts": timeouts}, study)
+    process = prepared.start(prepared.manifest("bandwidth"))
+    try:
+        _wait_for(lambda: prepared.measurements() or process.poll() is not None)
+        delaying = [each for each in _below(process.pid) if "ddlbench.network.delay" in _command(each)]
+        for each in delaying:
+            os.kill(each, signal.SIGSTOP)
+        _wait_for(lambda: "stalled for" in prepared.said or process.poll() is not None)
+        for each in delaying:
+            os.kill(each, signal.SIGCONT)
+        assert process.wait(300) == 0, prepared.said
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+    records = prepared.records()
+    assert len(records) == 20
+    (stalled,) = (each for each in records if each["stalled_s"])
+    assert stalled["stalled_s"] > timeouts["step_s"]
+    assert all(times[-1] == 1000 * stalled["stalled_s"] for times in stalled["step_times_ms"])
+
+
 def _wait_for(happened) -> None:
     deadline = time.monotonic() + 300
     while not happened() and time.monotonic() < deadline:
@@ -87,13 +120,8 @@ def _entering(network: str) -> list[str]:
 
 def _hosts_below(pid: int) -> list[str]:
     """The network namespaces of the workers that a process has started."""
-    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parents = {int(child): int(parent) for child, parent in map(str.split, listing.splitlines())}
-    below = {pid}
-    while more := {child for child, parent in parents.items() if parent in below} - below:
-        below |= more
     found = {}
-    for each in sorted(below):
+    for each in sorted(_below(pid)):
         path = f"/proc/{each}/ns/net"
         try:
             devices = Path(f"/proc/{each}/net/dev").read_text()
@@ -102,3 +130,21 @@ def _hosts_below(pid: int) -> list[str]:
         except OSError:
             continue
     return list(found.values())
+
+
+def _command(pid: int) -> str:
+    """The command line of a process; nothing of one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def _below(pid: int) -> set[int]:
+    """A process and all that it has started."""
+    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(child): int(parent) for child, parent in map(str.split, listing.splitlines())}
+    below = {pid}
+    while more := {child for child, parent in parents.items() if parent in below} - below:
+        below |= more
+    return below
