@@ -13,6 +13,7 @@ from ddlbench.network.sites import SharedCards
 from ddlbench.plan import load
 from ddlbench.plan.point import Point
 from ddlbench.plan.run import group_key
+from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.runs.placement import cards_of
 from ddlbench.sweep.link_monitor import link_of
 from tests.support.small_study import small_repository, write_study
@@ -88,6 +89,7 @@ def test_all_members_know_the_memory_of_the_server_whatever_their_own_is():
     group: Any = SimpleNamespace(
         members=members("tensorflow", "parameter_server_sync", 4, 3, workers_per_host=2),
         framework_timeout_s=1.0,
+        timeouts=Timeouts(launch_s=1.0, prepare_s=1.0, step_s=1.0, heartbeat_s=1.0),
         devices="cpu",
         strategy="parameter_server_sync",
         datasets={},
