@@ -65,7 +65,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("zhao2016_fig5.svg", "cluster2026_ethernet.svg"):
         (result / name).touch()
     (root / "imported").mkdir()
-    for file in ("theirs.csv", "imported/theirs.csv", "report.zip", "token"):
+    for file in ("theirs.csv", "newthesis.csv", "imported/theirs.csv", "report.zip", "token"):
         (root / file).touch()
     return root
 
