@@ -50,3 +50,11 @@ def test_a_value_without_a_key_is_refused(capsys):
     assert (
         "--config first.yaml: expected KEY=VALUE; files are named by --configfile" in capsys.readouterr().err
     )
+
+
+def test_a_name_after_the_files_is_told_to_come_before_them(capsys):
+    assert main(["doctor", "--configfile", "first.yaml", "small2000_fig1"]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "small2000_fig1: there is no such file. Names of figures or studies come before --configfile" in said
+    )

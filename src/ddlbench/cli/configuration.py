@@ -79,6 +79,11 @@ def configuration_of(arguments: argparse.Namespace) -> "Configuration":
     """
     from ddlbench.plan.config_files import configuration
 
+    for file in arguments.configfile[1:]:  # the words after --configfile are all files
+        if not file.exists():
+            raise ConfigError(
+                f"{file}: there is no such file. Names of figures or studies come before --configfile"
+            )
     return configuration(arguments.configfile, dict(map(_value, arguments.config)), root=Path.cwd())
 
 

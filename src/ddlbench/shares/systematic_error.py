@@ -97,10 +97,13 @@ def systematic_error(
 
 
 def _of_sharing(judged: Judged, hosts: int, divided_between: str | None) -> WorstCase | None:
-    """That of as many hosts on a core, or the next more; the worst of all divisions where this one was not judged."""
-    enough = [each for each in judged.worst_cases if each.of == "hosts" and each.on_a_core >= hosts]
-    alike = [each for each in enough if each.divided_between == divided_between] or enough
-    most_first = sorted(alike, key=lambda each: each.on_a_core, reverse=True)
+    """That of as many hosts on a core, or the next more; the worst of all divisions if this one was never judged."""
+    if divided_between == "nothing":
+        return None
+    of_hosts = [each for each in judged.worst_cases if each.of == "hosts"]
+    alike = [each for each in of_hosts if each.divided_between == divided_between] or of_hosts
+    enough = (each for each in alike if each.on_a_core >= hosts)
+    most_first = sorted(enough, key=lambda each: each.on_a_core, reverse=True)
     nearest = {each.divided_between: each for each in most_first}
     return max(nearest.values(), key=lambda each: each.percent, default=None)
 
