@@ -34,12 +34,12 @@ def test_the_last_file_counts_and_a_value_of_the_command_line_more(capsys):
 
 
 def test_the_summary_is_of_the_results_that_snakemake_made_with_the_same_options(root, capsys):
-    (root / "results/first-second-dilation-8/figures").mkdir(parents=True)
-    (root / "results/first-second-dilation-8/figures/small2000_fig1.svg").touch()
-    options = ["--configfile", "first.yaml", "second.yaml", "--config", "dilation=8"]
+    (root / "results/trial/figures").mkdir(parents=True)
+    (root / "results/trial/figures/small2000_fig1.svg").touch()
+    options = ["--configfile", "first.yaml", "second.yaml", "--config", "dilation=8", "name=trial"]
     assert main(["summary", *options]) == 0
     output = capsys.readouterr().out
-    assert "results/first-second-dilation-8/figures/small2000_fig1.svg" in output
+    assert "results/trial/figures/small2000_fig1.svg" in output
     assert f"asked: claims {' '.join(options)}\n" in output
     assert f"claims STUDY {' '.join(options)}\n" in output
     assert "config/paper.yaml" not in output

@@ -87,6 +87,19 @@ def configuration_of(arguments: argparse.Namespace) -> "Configuration":
     return configuration(arguments.configfile, dict(map(_value, arguments.config)), root=Path.cwd())
 
 
+def configuration_words(arguments: argparse.Namespace) -> list[str]:
+    """Repeat the options that name a configuration, for another command.
+
+    Args:
+        arguments: of a command with these options.
+
+    Returns:
+        Words of a command line; none for the default configuration.
+    """
+    files = ["--configfile", *map(str, arguments.configfile)] if arguments.configfile else []
+    return [*files, *(["--config", *arguments.config] if arguments.config else [])]
+
+
 def _value(text: str) -> tuple[str, Any]:
     """Read KEY=VALUE."""
     from ddlbench.configuration.yaml_file import parse_yaml

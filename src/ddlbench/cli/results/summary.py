@@ -15,11 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.cli.arguments import DEFAULT_CONFIG, NOT_FIT, counted
-from ddlbench.cli.configuration import add_configuration_options, configuration_of, results_of, settings_of
+from ddlbench.cli.configuration import (
+    add_configuration_options,
+    configuration_of,
+    configuration_words,
+    results_of,
+    settings_of,
+)
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular
 from ddlbench.report.open_points import gaps, unresolved
-from ddlbench.runs.owner import owner
 
 _MOST_LINES = 4  # of a figure, in its headline
 
@@ -40,8 +45,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _summary(arguments: argparse.Namespace) -> int:
-    configuration = configuration_of(arguments)
-    config, options = settings_of(configuration), owner(configuration, Path.cwd()).options()
+    config, options = settings_of(configuration_of(arguments)), configuration_words(arguments)
     results = results_of(config)
     figures: dict[str, Mapping[str, Any]] = {}
     for study in _names(config, "studies"):
@@ -119,19 +123,19 @@ def _gaps(rows: Iterable[Row]) -> Iterator[str]:
         yield f"  {gap.study}: {counted(len(gap.points), 'point')} {gap.status}: {gap.reason}"
 
 
-def _unfit(options: str) -> Iterator[str]:
+def _unfit(options: Sequence[str]) -> Iterator[str]:
     """Say which points are predicted not to fit into memory, as `ddlbench check` finds."""
-    if found := [line for line in _answer("check", *shlex.split(options)) if NOT_FIT in line]:
+    if found := [line for line in _answer("check", *options) if NOT_FIT in line]:
         yield "\nPredicted not to fit into memory:"
         yield from found
 
 
-def _claims(options: str) -> Iterator[str]:
+def _claims(options: Sequence[str]) -> Iterator[str]:
     """Count which of the papers' claims hold."""
-    if found := _answer("claims", *shlex.split(options)):
+    if found := _answer("claims", *options):
         yield ""
         yield from found
-        yield f"  why, claim by claim:  {_program('ddlbench')} claims STUDY {options}".rstrip()
+        yield f"  why, claim by claim:  {_program('ddlbench')} claims STUDY {shlex.join(options)}".rstrip()
 
 
 def _answer(*command: str) -> list[str]:
@@ -141,7 +145,11 @@ def _answer(*command: str) -> list[str]:
 
 
 def _next_commands(
-    options: str, results: Path, figures: Iterable[str], drawn: Sequence[str], default: Sequence[str]
+    options: Sequence[str],
+    results: Path,
+    figures: Iterable[str],
+    drawn: Sequence[str],
+    default: Sequence[str],
 ) -> Iterator[str]:
     program = _program("ddlbench")
     yield "\nNext:"
@@ -153,7 +161,7 @@ def _next_commands(
         name for name in figures if name not in drawn
     ]
     if missing:
-        yield f"  {snakemake} {missing[0]} {options}".rstrip()
+        yield f"  {snakemake} {missing[0]} {shlex.join(options)}".rstrip()
     if not options:
         yield f"  {snakemake} all_figures --configfile config/paper.yaml     # the papers' grids, into results/paper"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddlbench.cli.arguments import counted, existing_file
-from ddlbench.cli.configuration import add_configuration_options, configuration_of
+from ddlbench.cli.configuration import add_configuration_options, configuration_of, configuration_words
 from ddlbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     _print(found)
     if not arguments.repair or not found.damage:
         return 1 if found.mismatches else 0
-    if not _repair(found, configuration_of(arguments)):
+    if not _repair(found, configuration_of(arguments), configuration_words(arguments)):
         return 1
     found = _check([Path(name) for name in arguments.files if Path(name).is_file()])
     _print(found)
@@ -141,11 +141,10 @@ def _options(result: Path) -> str:
     return owner.options() if owner else ""
 
 
-def _repair(found: "Findings", config: "Configuration") -> bool:
+def _repair(found: "Findings", config: "Configuration", options: Sequence[str]) -> bool:
     """Set aside what is damaged, and have Snakemake make it again; whether everything that was damaged could be."""
     from ddlbench.plan import load
     from ddlbench.runs.mending import made_by_rules, put_away
-    from ddlbench.runs.owner import owner
 
     plan = load(config, found.root)
     known = made_by_rules(plan)
@@ -162,7 +161,7 @@ def _repair(found: "Findings", config: "Configuration") -> bool:
         print(f"{name}: {config.source(found.root)} makes nothing of this; --configfile names the configuration that does")
     if not targets:
         return not strange
-    command = [*SNAKEMAKE.split(), *sorted(set(targets)), *shlex.split(owner(config, found.root).options())]
+    command = [*SNAKEMAKE.split(), *sorted(set(targets)), *options]
     print("+ " + " ".join(command), flush=True)
     status = subprocess.run([sys.executable, "-m", *command], cwd=found.root).returncode
     return status == 0 and not strange
