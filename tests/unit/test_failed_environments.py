@@ -12,7 +12,6 @@ from ddlbench.environments.failed_environments import (
     failure_of,
     failures,
     has_lost_its_interpreter,
-    lacks_its_environment,
     read_description,
     record_failure,
 )
@@ -100,20 +99,3 @@ def test_only_what_is_described_is_there(tmp_path: Path) -> None:
     assert read_description(tmp_path / ".environments" / "good" / "environment.json")["python"] == "p"
     assert failure_of(tmp_path / ".environments" / "good" / "environment.json") is None
     assert could_not_be_made(tmp_path / ".environments" / "damaged" / "environment.json")
-
-
-@pytest.mark.parametrize(
-    ("text", "lacks"),
-    [
-        ('{"points": [{"status": "measured"}, {"status": "no_environment"}]}', True),
-        ('{"points": [{"status": "measured"}, {"status": "not_available"}]}', False),
-        ("{", False),
-        ('{"points": [{"stbtus": "measured"}]}', False),
-        ('{"points": null}', False),
-        ('{"points": ["measured"]}', False),
-    ],
-)
-def test_only_what_lacks_an_environment_is_made_again(tmp_path: Path, text: str, lacks: bool) -> None:
-    (tmp_path / "manifest.json").write_text(text)
-    assert lacks_its_environment(tmp_path / "manifest.json") is lacks
-    assert not lacks_its_environment(tmp_path / "none.json")

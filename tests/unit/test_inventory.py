@@ -56,6 +56,10 @@ class Stored:
         tried = {"status": "does_not_fit", "reason": f"into {gb:g} GB", "host_memory_bytes": int(gb * GIB)}
         return self.add(repetition, step_times_ms=[], metrics={}, **tried | values)
 
+    def add_stalled(self, repetition, **values):
+        stalled = {"status": "stalled", "reason": "the link stalled", "stalled_s": 240.0}
+        return self.add(repetition, step_times_ms=[], metrics={}, **stalled | values)
+
     def is_pending(self):
         return self.inventory.is_pending(self.point, self.run)
 
@@ -99,15 +103,28 @@ def test_too_little_memory_hides_no_repetitions_from_before(stored):
     assert (stored.entry().status, stored.entry().measurements) == ("measured", paths)
 
 
-def test_what_has_only_stalled_is_not_measured_and_beside_other_repetitions_it_is_one(stored):
-    stalled = {"finished_steps": 0, "stalled_s": 240.0, "reason": "the link stalled for 240 s"}
-    stored.add(0, **stalled)
-    assert (stored.entry().status, stored.entry().reason) == ("stalled", stalled["reason"])
+def test_what_has_stalled_at_once_is_tried_again_by_the_next_invocation_and_not_by_this_one(stored):
+    stored.add_stalled(0)
+    assert (stored.entry().status, stored.entry().reason) == ("stalled", "the link stalled")
+    assert (stored.entry().stalled, stored.entry().is_to_try_again) == (1, True)
     assert stored.is_pending()
+    stored.add_stalled(1, started=datetime.now(UTC).isoformat())
+    assert not stored.is_pending()
+
+
+def test_what_has_stalled_at_once_is_no_estimate_and_its_number_is_not_used_again(stored):
+    fewest = stored.inventory.measure.min_repetitions
+    stored.add_stalled(0)
     stored.add(1)
-    stored.add(2, **stalled)
-    assert (stored.entry().status, stored.entry().reason) == ("measured", None)
-    assert len(stored.entry().measurements) == 3
+    asked = stored.inventory.to_measure(stored.key, stored.point, 1)
+    assert (asked.used, len(asked.timed)) == ([0, 1], 1)
+    assert stored.inventory.lacking(stored.key, stored.point) == fewest - 1
+    entry = stored.entry()
+    assert (entry.status, entry.reason, len(entry.measurements), entry.stalled) == ("measured", None, 1, 1)
+    assert entry.is_to_try_again
+    for number in range(2, fewest + 1):
+        stored.add(number)
+    assert not stored.entry().is_to_try_again
 
 
 def test_of_several_tries_that_did_not_fit_the_last_one_counts(stored):

@@ -80,17 +80,18 @@ def test_what_repetitions_can_make_narrow_enough_comes_before_what_they_cannot(m
 def test_a_point_whose_link_stalls_at_once_is_not_tried_again_in_this_run_and_holds_no_other_up(monkeypatch):
     class Stalling(Simulated):
         def measure(self, pending):
-            stalled = {"finished_steps": 0, "stalled_s": 240.0} if pending.words in dead else {}
-            return super().measure(pending) | stalled
+            record = super().measure(pending)
+            stalls = pending.words == "dead" or (pending.words == "once" and pending.repetition == 2)
+            return record | ({"status": "stalled", "step_times_ms": [], "reason": ""} if stalls else {})
 
-    dead = ["dead"]
-    points = [pending("dead"), pending("steady")]
-    session = Stalling({"dead": 0.0, "steady": 0.1}, monkeypatch)
-    measure_in_rounds(session, points, MEASURE, Progress(2, 0))
-    assert [session.order.count(words) for words in ("dead", "steady")] == [1, 5]
-    points = [pending("dead", used=[0])]
-    measure_in_rounds(session, points, MEASURE, Progress(1, 0))
-    assert len(points[0].timed) > 2, "it has steps from before, and this may have been chance"
+    points = [pending("dead"), pending("once"), pending("dead", used=[0, 1])]
+    session = Stalling({"dead": 0.0, "once": 0.1}, monkeypatch)
+    measure_in_rounds(session, points[:2], MEASURE, Progress(2, 0))
+    assert [session.order.count(words) for words in ("dead", "once")] == [1, 6]
+    assert [len(point.timed) for point in points] == [0, 5, 2]
+    measure_in_rounds(session, points[2:], MEASURE, Progress(1, 0))
+    assert session.order.count("dead") == 3, "it has steps from before, and the first may have been chance"
+    assert len(points[2].timed) == 2
 
 
 def test_of_two_wide_intervals_the_one_that_is_sooner_narrow_enough_comes_first():

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from ddlbench.figures.captions.missing import why_missing
 from ddlbench.launch.group_member import WorkerFailed, WorkerStalled
 from ddlbench.measurements.record import parse, seal, timed
-from ddlbench.measurements.statistics import Total
 from ddlbench.plan import load
 from ddlbench.protocol.messages import Trained
+from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.sweep import session as session_module
 from ddlbench.sweep.repetition import stalled_at_once, trained
 from ddlbench.sweep.rounds import PendingPoint
@@ -22,7 +23,8 @@ from tests.support.repository import REPOSITORY
 
 PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
 POINT = next(point for run in PLAN.runs for point in run.points if point.bandwidth_mbit and not point.epochs)
-STALLED_S = 240.0
+STALLED_S = 241.0
+TIMEOUTS = Timeouts(launch_s=60.0, prepare_s=120.0, step_s=120.0, heartbeat_s=60.0)
 LINK = {"asked": {"bandwidth_mbit": 400.0}, "is_lossy": True}
 
 
@@ -34,7 +36,7 @@ class Stalling:
 
     def train(self, steps: int, **_: Any) -> list[Trained]:
         if not self.parts:
-            raise WorkerStalled("rank 0 on host h1 has made no step for 240 s", STALLED_S)
+            raise WorkerStalled("rank 0 on host h1 has made no step for 241 s", STALLED_S)
         self.parts -= 1
         return [Trained([[10.0] * steps], 0.5) for _ in range(2)]
 
@@ -49,29 +51,30 @@ def test_what_was_trained_before_counts_and_the_rest_is_a_step_of_the_time_that_
     assert found["metrics"] == dict.fromkeys(found["metrics"]) | {"train_loss": 0.5}
 
 
-def test_a_link_that_stalls_at_once_is_one_step_of_that_time_in_a_record_that_counts():
+def test_a_link_that_stalls_at_once_leaves_a_record_without_steps_and_all_points_have_the_same_reason(capsys):
     group: Any = Stalling(parts=0)
     with pytest.raises(WorkerStalled) as caught:
         train(group, 8, budget_s=1.0)
-    found = stalled_at_once(POINT, LINK, caught.value)
-    assert found["reason"] == "the link stalled for 240 s, and no step was finished"
+    found = stalled_at_once(POINT, LINK, caught.value, TIMEOUTS)
+    assert found["reason"] == "the link stalled, or a step takes more than 240 s (`timeouts`)"
+    assert found["reason"] == why_missing(found), "a figure has room for all of it"
+    assert "rank 0 on host h1 has made no step for 241 s" in capsys.readouterr().err
     record = parse(json.dumps(seal(a_record(**found))), "a file")
-    assert timed(record) == Total(1000 * STALLED_S, 1, (1000 * STALLED_S,))
+    assert (record["status"], record["stalled_s"], timed(record)) == ("stalled", STALLED_S, None)
 
 
 @pytest.mark.parametrize(("link", "epochs"), [(None, 0), (LINK, 2)])
 def test_without_a_link_or_of_a_training_to_an_accuracy_it_is_an_error(link, epochs):
-    with pytest.raises(WorkerFailed, match="no step for 240 s"):
-        stalled_at_once(
-            replace(POINT, epochs=epochs), link, WorkerStalled("made no step for 240 s", STALLED_S)
-        )
+    error = WorkerStalled("made no step for 241 s", STALLED_S)
+    with pytest.raises(WorkerFailed, match="no step for 241 s"):
+        stalled_at_once(replace(POINT, epochs=epochs), link, error, TIMEOUTS)
 
 
 class Living(Session):
     """A session without hosts: its first repetition stalls, and each says which group it had."""
 
     def __init__(self) -> None:
-        self.job: Any = None
+        self.job: Any = SimpleNamespace(group=SimpleNamespace(timeouts=TIMEOUTS))
         self.runtime = "bare"
         self.dilation = 1.0
         self.links: Any = SimpleNamespace(
@@ -109,6 +112,6 @@ def test_after_it_the_link_is_checked_without_its_workers_and_the_next_repetitio
     monkeypatch.setattr(session_module, "conditions", lambda *_: {"dilation": 1.0})
     session, pending = Living(), PendingPoint(POINT, "f", "mlp", 1, [], set(), 3)
     first, second = session._record(pending), session._record(pending)
-    assert (first["launch"], first["finished_steps"], first["stalled_s"]) == ("group 1", 0, STALLED_S)
+    assert (first["launch"], first["status"], first["stalled_s"]) == ("group 1", "stalled", STALLED_S)
     assert (second["launch"], second["stalled_s"]) == ("group 2", None)
     assert session.events == ["kill [0, 1]", "check", "new bare group", "check"]

@@ -212,12 +212,11 @@ def test_repetitions_that_diverged_are_counted(tmp_path):
 
 
 def test_a_repetition_that_stalled_counts_with_its_time_and_is_counted(tmp_path):
-    """The one that has lost its link at once has no loss either, and has not diverged."""
-    stalled = {"metrics": {}, "finished_steps": 0, "stalled_s": 0.1, "step_times_ms": [[100.0]] * 2}
+    stalled = {"stalled_s": 0.1, "step_times_ms": [[10.0, 100.0]] * 2}
     records = [a_record(0, step_times_ms=[[10.0] * 4] * 2), a_record(1, **stalled)]
     row = row_of(tmp_path / "stalled", records)
-    assert (row["repetitions"], row["stalled"], row["diverged"], row["steps"]) == (2, 1, 0, 5)
-    assert row["step_time_ms"] == pytest.approx(140 / 5)
+    assert (row["repetitions"], row["stalled"], row["stalled_at_once"], row["steps"]) == (2, 1, 0, 6)
+    assert row["step_time_ms"] == pytest.approx(150 / 6)
 
 
 def bounds_of(folder, **values):

@@ -138,21 +138,6 @@ def has_lost_its_interpreter(stamp: Path) -> bool:
     return content.get("runtime") == "bare" and not os.access(content.get("python", ""), os.X_OK)
 
 
-def lacks_its_environment(manifest: Path) -> bool:
-    """Check whether points were not measured because their environment could not be made.
-
-    Args:
-        manifest: the JSON file that lists the points with their status.
-
-    Returns:
-        True if there is such a point; False if there is none, or if the manifest is damaged, which others look for.
-    """
-    try:
-        return any(entry["status"] == NO_ENVIRONMENT for entry in read_json(manifest)["points"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
 def _summary(failure: str) -> str:
     """The most informative line of an error's text: the compiler's first error, pip's last one, or the last line."""
     head, *lines = (line.strip() for line in failure.splitlines())

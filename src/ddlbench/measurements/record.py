@@ -12,6 +12,7 @@ from ddlbench.files import is_hashed, read_regular, sha256_json
 from ddlbench.measurements.statistics import Total
 
 SCHEMA = 1
+WITHOUT_STEPS = ("does_not_fit", "stalled")  # statuses of repetitions that say nothing of a step's time
 _CLEARLY_MORE = 1.1  # free memory always changes a little
 
 REQUIRED: dict[str, type | tuple[type, ...]] = {
@@ -128,10 +129,10 @@ def _mistake(record: Record) -> str | None:
         return "it does not list the files of its telemetry"
     if record["schema"] != SCHEMA:
         return f"its schema is {record['schema']}, this version reads {SCHEMA}"
-    if record["status"] == "does_not_fit":
+    if record["status"] in WITHOUT_STEPS:
         return None
     if record["status"] != "measured":
-        return f"its status is {record['status']!r} (expected measured or does_not_fit)"
+        return f"its status is {record['status']!r} (expected measured, {' or '.join(WITHOUT_STEPS)})"
     ranks = record["step_times_ms"]
     counts = {len(times) if isinstance(times, list) else 0 for times in ranks}
     if not counts or 0 in counts or (len(counts) > 1 and is_synchronous(record)):

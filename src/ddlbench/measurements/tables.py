@@ -42,9 +42,10 @@ def aggregate(
     Returns:
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, diverged (how many of them have
-        no loss), stalled (how many were given up as their link stood still),
-        steps (timed steps of all repetitions), launches (worker groups that they were in), dilation (the
-        largest of its repetitions) and dilation_least (not the same where more was needed on the way),
+        no loss), stalled (how many of them were given up as their link stood still), stalled_at_once (how many others
+        were, before any step was finished: they do not count), steps (timed steps of all repetitions), launches (worker
+        groups that they were in), dilation (the largest of its repetitions) and dilation_least (not the same where more
+        was needed on the way),
         unexplained_wait_percent (for how long a thread of a host could run and did not, of the time, beyond what the
         host's other threads and its neighbours' shares explain), shares_hold (whether bursts of CPU got their hosts'
         shares of a core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got
@@ -143,8 +144,9 @@ def _rows(
             "status": entry["status"],
             "reason": entry.get("reason"),
             "repetitions": len(parts),
-            "diverged": diverged([record for record in parts if record.get("finished_steps") != 0]),
+            "diverged": diverged(parts),
             "stalled": sum(record.get("stalled_s") is not None for record in parts),
+            "stalled_at_once": entry.get("stalled", 0),
             "steps": sum(map(steps, parts)),
             "launches": len({record.get("launch") or record["run"] for record in parts}),
             "dilation": max((record["dilation"] for record in records), default=None),

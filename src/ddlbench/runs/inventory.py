@@ -34,6 +34,8 @@ class ManifestEntry:
     status: str
     reason: str | None
     measurements: Sequence[str]
+    stalled: int = 0  # repetitions that are not among these, as they stalled before any step was finished
+    is_to_try_again: bool = False  # it lacks repetitions because of that
 
 
 class Inventory:
@@ -129,8 +131,8 @@ class Inventory:
 
         Returns:
             True if the point can be measured, fits into memory and the stop rule asks for another repetition. One that
-            has the fewest, some of them from this invocation, has had its share of time. One that did not fit is tried
-            again when its hosts have more memory, as this machine may have had less than the study's.
+            has the fewest, some of them from this invocation, has had its share of time; so has one that stalled in it
+            at once. One that did not fit is tried again when its hosts have more memory.
         """
         if self.status(point).name != "measurable":
             return False
@@ -139,10 +141,9 @@ class Inventory:
         if any(is_too_large(record, has_bytes) for record in records):
             return False
         times = times_of(records)
-        if not needs_repetition(point, times, self.measure):
-            return False
-        lacks_repetitions = len(times) < fewest(point, self.measure)
-        return lacks_repetitions or not any(_started(record) >= self.began for record in records)
+        since = [record["status"] for record in records if _started(record) >= self.began]
+        has_had_its_share = "stalled" in since or (since and len(times) >= fewest(point, self.measure))
+        return needs_repetition(point, times, self.measure) and not has_had_its_share
 
     def start_afresh(self, run: Run, when: datetime) -> None:
         """Ignore, in future, all measurements of a run's points that began before a moment.
@@ -163,7 +164,7 @@ class Inventory:
             run: the run that it belongs to.
 
         Returns:
-            The entry. It lists the repetitions that were measured, or else the last try at what did not fit.
+            The entry. It lists the repetitions that were measured, or else the last try at what did not fit or stalled.
 
         Raises:
             DdlbenchError: the point can be measured, and the store has no measurement of it.
@@ -175,13 +176,12 @@ class Inventory:
         found = self.store.measurements(key)
         if not found:
             raise DdlbenchError(f"{words(point)}: nothing was measured")
-        listed = [each for each in found if each[1]["status"] == "measured"] or found[-1:]
-        last = listed[-1][1]
-        paths = [str(path) for path, _ in listed]
-        has_stalled = all(record.get("finished_steps") == 0 for _, record in listed)
-        name = "stalled" if has_stalled else last["status"]
-        reason = None if name == "measured" else last["reason"]
-        return ManifestEntry(point.id, point.as_dict(), key, name, reason, paths)
+        measured = [each for each in found if each[1]["status"] == "measured"]
+        paths, last = [str(path) for path, _ in measured or found[-1:]], (measured or found)[-1][1]
+        name, reason = last["status"], None if measured else last["reason"]
+        stalled = sum(record["status"] == "stalled" for _, record in found)
+        lacks = stalled > 0 and len(measured) < fewest(point, self.measure)
+        return ManifestEntry(point.id, point.as_dict(), key, name, reason, paths, stalled, lacks)
 
     def differing_hosts(self, point: Point, run: Run) -> dict[str, list[str]]:
         """Find out whether a point's repetitions are from hosts of different kinds.
@@ -271,7 +271,7 @@ class Inventory:
             words(point),
             number,
             times_of(records),
-            [record["repetition"] for record in records if record["status"] == "measured"],
+            [record["repetition"] for record in records if record["status"] != "does_not_fit"],
             next((record["planned_steps"] for record in records if record.get("planned_steps")), None),
         )
 

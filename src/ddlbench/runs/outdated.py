@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from ddlbench.environments.failed_environments import lacks_its_environment
+from ddlbench.environments.failed_environments import NO_ENVIRONMENT
+from ddlbench.files import read_json
 from ddlbench.plan import Plan
 
 
@@ -30,11 +31,28 @@ def is_unfinished(manifest: Path, plan: Plan, run_id: str) -> bool:
         run_id: the run, as `Run.id`.
 
     Returns:
-        True if a data set of its measurable points is missing, or if points lack an environment that could not be made.
+        True if a data set of its measurable points is missing, or if `has_to_try_again` says so.
     """
     keys = {point.dataset_key for point in plan.measurable_points(run_id)}
     datasets = Path(plan.settings.own_results) / "datasets"
-    return has_lost(datasets / f"{key}.npz" for key in keys) or lacks_its_environment(manifest)
+    return has_lost(datasets / f"{key}.npz" for key in keys) or has_to_try_again(manifest)
+
+
+def has_to_try_again(manifest: Path) -> bool:
+    """Say whether points lack repetitions for a reason that may have passed.
+
+    Args:
+        manifest: the JSON file that lists the points with their status.
+
+    Returns:
+        True if an environment of theirs could not be made, or if their link has stalled before any step was finished;
+        False if there is no such point, or if the manifest is damaged, which others look for.
+    """
+    try:
+        points = read_json(manifest)["points"]
+        return any(each["status"] == NO_ENVIRONMENT or each.get("is_to_try_again") for each in points)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def is_older_than(result: Path, stamp: Path) -> bool:

@@ -46,7 +46,7 @@ class Progress:
         took = step_time_ms(record)
         result = f"{took:.3g} ms a step" if took is not None else record["reason"]
         if stalled_s := record.get("stalled_s"):
-            result = f"stalled for {stalled_s:.0f} s and was given up, {result}"
+            result = f"given up after {stalled_s:.0f} s without a step, {result}"
         left = self._left(left_here + self.elsewhere)
         self.print_line(
             f"point {number} of {self.points}: {words}, repetition {record['repetition'] + 1}: {result}; {left}"

@@ -1,5 +1,6 @@
 """One repetition: what the workers get of its point, and what its record takes from their reports."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
@@ -20,6 +21,7 @@ from ddlbench.protocol.messages import (
     Trained,
     TrainingPoint,
 )
+from ddlbench.protocol.timeouts import Timeouts
 from ddlbench.sweep.steps import TrainedSteps, joined_times_ms
 
 _TIMES = (
@@ -137,18 +139,22 @@ def trained(
     }
 
 
-def stalled_at_once(point: Point, link: object, error: WorkerStalled) -> dict[str, object]:
-    """Make the part of a record of a repetition that was given up before any of its steps was reported.
+def stalled_at_once(
+    point: Point, link: object, error: WorkerStalled, timeouts: Timeouts
+) -> dict[str, object]:
+    """Make the part of a record of a repetition that was given up before any of its steps was reported; print why.
 
-    It is one step, which has taken the time until then: a link that stalls makes steps longer, and no fewer.
+    It says nothing of how long a step takes, so it is kept and is no value.
 
     Args:
         point: that was measured.
         link: the part of the record about its emulated link.
         error: by which it was given up.
+        timeouts: by which that was decided.
 
     Returns:
-        The keys of a record that a training would have filled; `finished_steps` is 0.
+        The keys of a record that a training would have filled, without values; the status is `stalled`, and the reason
+        is the same for all points.
 
     Raises:
         WorkerStalled: no link is emulated, so something else is wrong; or it is a training to an accuracy, of which
@@ -156,12 +162,12 @@ def stalled_at_once(point: Point, link: object, error: WorkerStalled) -> dict[st
     """
     if link is None or point.epochs:
         raise error
+    print(error, file=sys.stderr, flush=True)
+    allowed_s = timeouts.prepare_s + timeouts.step_s
     return {
-        **not_fitting(f"the link stalled for {error.lasted_s:.0f} s, and no step was finished"),
-        "status": "measured",
+        **not_fitting(f"the link stalled, or a step takes more than {allowed_s:g} s (`timeouts`)"),
+        "status": "stalled",
         "link": link,
-        "step_times_ms": [[1000 * error.lasted_s]] * point.workers,
-        "finished_steps": 0,
         "stalled_s": error.lasted_s,
     }
 

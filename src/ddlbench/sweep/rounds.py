@@ -35,6 +35,7 @@ class PendingPoint:
         dilation: of time.
         settled: it needs no other repetition.
         took_s: the wall time of the last repetition.
+        has_stalled: the last repetition has, before any step was finished.
     """
 
     point: Point
@@ -47,6 +48,7 @@ class PendingPoint:
     dilation: float = 1.0
     settled: bool = False
     took_s: float = 0.0
+    has_stalled: bool = False
 
     @classmethod
     def of(cls, described: PointToMeasure, dilation: float = 1.0) -> "PendingPoint":
@@ -75,6 +77,21 @@ class PendingPoint:
         """The number of the next repetition: the first that is free, so that all points use the same seeds."""
         return next(number for number in count() if number not in self.used)
 
+    def is_given_up(self, record: Record) -> bool:
+        """Tell whether nothing more can be learnt of it in this session.
+
+        Args:
+            record: its last repetition, which is not noted here yet.
+
+        Returns:
+            True if it did not fit, or if its link stalls for minutes, and that is no chance: it did so in the
+            repetition before too, or there is no other one.
+        """
+        status: str = record["status"]
+        if status == "stalled":
+            return self.has_stalled or not self.timed
+        return status == "does_not_fit"
+
     @property
     def link(self) -> Link | Sites | SharedCards | None:
         """The link, or the sites, that it is measured on; None if no link is emulated."""
@@ -101,7 +118,7 @@ class Measuring(Protocol):
             pending: the point, and the number of the repetition.
 
         Returns:
-            The record, not sealed. Its status is `measured` or `does_not_fit`.
+            The record, not sealed. Its status is `measured`, `does_not_fit` or `stalled`.
 
         Raises:
             DdlbenchError: the repetition failed, the link has drifted, or a later attempt at the run has begun.
@@ -157,11 +174,11 @@ def measure_in_rounds(
                 _dilate_untried(pending, each.dilation)
             each.took_s = monotonic() - began_each_s
             each.used.add(record["repetition"])
-            is_dead = record.get("finished_steps") == 0 and not each.timed  # it would stall for minutes again
             if measured := timed(record):
                 each.timed.append(measured)
             needs_more = needs_repetition(each.point, each.timed, measure)
-            each.settled = measured is None or is_dead or not needs_more
+            each.settled = each.is_given_up(record) or not needs_more
+            each.has_stalled = record["status"] == "stalled"
             progress.report(each.number, each.words, record, left_here=_repetitions_left(pending, measure))
             last = each
         if is_extra:

@@ -162,7 +162,7 @@ class Session:
             record |= not_fitting(str(error))
             self.connect(restart=True)
         except WorkerStalled as error:
-            record |= stalled_at_once(pending.point, link, error)
+            record |= stalled_at_once(pending.point, link, error, self.job.group.timeouts)
         self.is_stalled = record.get("stalled_s") is not None
         if self.is_stalled:  # what waits in its connections would disturb the check of the link
             self.group.group.kill(range(len(self.group.members)))

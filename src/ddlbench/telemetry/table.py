@@ -49,8 +49,7 @@ def tabulate(manifests: Sequence[Path | str]) -> tuple["pandas.DataFrame", list[
                 "host": manifest.get("host"),
                 "replayed_compute_ms": replayed_compute_ms(entry["point"]),
             }
-            sampled = [each for each in records_of(path, entry) if each.get("finished_steps") != 0]
-            last = next(reversed(sampled), None)
+            last = next(reversed(records_of(path, entry)), None)
             if last and last["status"] == "measured" and not last.get("telemetry"):
                 row |= {"status": "not_recorded", "reason": NOT_RECORDED}
             elif last and last["status"] == "measured":

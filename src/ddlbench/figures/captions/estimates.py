@@ -48,6 +48,10 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         sentences.append(
             f"Given up because links stalled: {counted(stalled, 'repetition')}; the time until then counts as a step."
         )
+    if "stalled_at_once" in measured and (without := int(measured["stalled_at_once"].sum())):
+        sentences.append(
+            f"Not counted, as links stalled before a step was finished: {counted(without, 'repetition')}."
+        )
     if y in LOSSES and (without := int(measured["diverged"].sum())):
         sentences.append(f"{counted(without, 'training')} diverged, and the medians are of the others.")
     if unresolved := int(is_unresolved(measured, y).sum()):
