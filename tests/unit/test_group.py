@@ -8,7 +8,7 @@ import pytest
 
 from ddlbench.launch.group_member import WorkerCrashed, WorkerFailed, WorkerRefused, WorkerStalled
 from ddlbench.launch.worker_group import WorkerGroup
-from ddlbench.protocol.messages import Conclude, Concluded, Train, Trained
+from ddlbench.protocol.messages import Alive, Conclude, Concluded, Train, Trained
 from tests.support.remains import eventually
 from tests.support.scripted_group import ANSWER, HELLO, READY
 
@@ -161,6 +161,14 @@ def test_those_are_named_that_are_waited_for_and_not_who_is_done(group):
         with pytest.raises(WorkerStalled) as caught:
             three._members.look_after("training", -math.inf, late, still_s=300.0)
         assert caught.value.lasted_s >= 0
+        late[0].begin()
+        late[0].hear(Alive(0))
+        with pytest.raises(WorkerStalled):
+            three._members.look_after("training", -math.inf, late, still_s=300.0)
+        late[0].hear(Alive(1))
+        with pytest.raises(WorkerFailed, match="more than `timeouts` of the configuration allow") as slow:
+            three._members.look_after("training", -math.inf, late, still_s=300.0)
+        assert not isinstance(slow.value, WorkerStalled), "steps are made, slowly"
 
 
 @pytest.mark.long

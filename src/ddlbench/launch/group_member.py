@@ -122,8 +122,10 @@ class GroupMember:
             message: what came; None: a part of a message.
         """
         self.heard = monotonic()
-        if isinstance(message, Alive) and message.made_steps != self.made_steps:
-            self.made_steps, self.advanced = message.made_steps, self.heard
+        if isinstance(message, Alive):
+            if (message.made_steps or 0) > (self.made_steps or 0):
+                self.advanced = self.heard
+            self.made_steps = message.made_steps
 
     def logged(self) -> str:
         """Read what the member has logged since its last command, or since it was started."""

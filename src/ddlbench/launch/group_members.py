@@ -159,7 +159,7 @@ class GroupMembers:
         Raises:
             LackedMemory: a member died of a lack of memory.
             WorkerCrashed: a member died of a fault in what it runs.
-            WorkerStalled: a member makes no step any more, or not all of them in time.
+            WorkerStalled: a member makes no step any more, or has made none of this command in time.
             WorkerFailed: a member died, was silent or too slow.
         """
         self._check()
@@ -177,9 +177,9 @@ class GroupMembers:
         if awaited and monotonic() > deadline:
             others = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
             late = f"{awaited[0].name}{others} took too long while {phase}: {_ALLOWED}{awaited[0].log_tail()}"
-            raise (
-                WorkerFailed(late) if isinf(still_s) else WorkerStalled(late, monotonic() - awaited[0].began)
-            )
+            if isinf(still_s) or any(member.advanced > member.began for member in awaited):
+                raise WorkerFailed(late)
+            raise WorkerStalled(late, monotonic() - awaited[0].began)
 
     def _raise_if_dead(self, member: GroupMember, phase: str) -> None:
         if member.process.poll() is None:
