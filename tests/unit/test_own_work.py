@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from ddlbench.network.hosts import place_waiting
+from ddlbench.protocol.messages import Trained
 from ddlbench.sweep.core_use import NOT_KNOWN
 from ddlbench.sweep.own_work import TooMuchWork, dilated_enough, own_work_percent
+from ddlbench.sweep.steps import TrainedSteps
 
 WORK_MS = 20.0  # of each of two workers, in a step of 200 ms as without dilation
 
@@ -23,11 +25,17 @@ def pending(dilation: float, *, waits: bool = True) -> Any:
     return SimpleNamespace(point=SimpleNamespace(waits=waits), words="alexnet on k80", dilation=dilation)
 
 
-def percent_of(job: Any, point: Any, work_ms: float = WORK_MS, delaying_ms: float = 0.0) -> float | None:
+def percent_of(
+    job: Any,
+    point: Any,
+    work_ms: float = WORK_MS,
+    delaying_ms: float = 0.0,
+    stalled_s: float | None = None,
+) -> float | None:
     """The share of a step at the point's dilation."""
-    steps_ms = [[200.0 * point.dilation]] * 2
+    made = TrainedSteps([[Trained([[200.0 * point.dilation]])] * 2], stalled_s=stalled_s)
     used = {"scheduling": [{"ran_ms": work_ms}] * 2, "delaying": [{"ran_ms": delaying_ms}]}
-    return own_work_percent(job, point, steps_ms, used)
+    return own_work_percent(job, point, made, used)
 
 
 def test_own_work_is_the_workers_share_of_all_cores_over_the_steps():
@@ -42,7 +50,12 @@ def test_delaying_packets_is_own_work_too():
 
 
 def test_what_is_not_known_is_no_share():
-    assert own_work_percent(session(), pending(4), [[200.0]] * 2, NOT_KNOWN) is None
+    made = TrainedSteps([[Trained([[200.0]])] * 2])
+    assert own_work_percent(session(), pending(4), made, NOT_KNOWN) is None
+
+
+def test_steps_whose_link_stalled_are_not_judged():
+    assert percent_of(session(), pending(1), work_ms=1e6, stalled_s=240.0) is None
 
 
 def test_a_repetition_with_too_much_work_is_measured_again_with_a_dilation_that_does(capsys):

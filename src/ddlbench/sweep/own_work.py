@@ -1,7 +1,7 @@
 """The emulation's own work in a replayed step: what moving its bytes took of this machine's cores."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import ceil, fsum
 from typing import Any
 
@@ -11,6 +11,7 @@ from ddlbench.network.hosts import Placement
 from ddlbench.sweep.measured_dilation import MARGIN
 from ddlbench.sweep.rounds import PendingPoint
 from ddlbench.sweep.session_job import SessionJob
+from ddlbench.sweep.steps import TrainedSteps
 
 _TRIES = 3
 
@@ -69,7 +70,7 @@ def dilated_enough(measure: Callable[[], Record], pending: PendingPoint, placeme
 def own_work_percent(
     job: SessionJob,
     pending: PendingPoint,
-    step_times_ms: Sequence[Sequence[float]],
+    made: TrainedSteps,
     used: Mapping[str, Any],
 ) -> float | None:
     """Compute which share of the cores the emulation used while workers replayed steps by waiting.
@@ -79,20 +80,21 @@ def own_work_percent(
     Args:
         job: for the cores that the workers share, and for the largest share that is allowed.
         pending: the point.
-        step_times_ms: of each worker, in wall time.
+        made: the steps, in wall time.
         used: during the steps, as of `CoreUse`; its `scheduling` is None: that is not known.
 
     Returns:
-        Percent of the cores' time; None where compute is not replayed by waiting, or nothing is known.
+        Percent of the cores' time; None where compute is not replayed by waiting, nothing is known, or the steps were
+        given up: what workers do on a link that stalls is no work of a step.
 
     Raises:
         TooMuchWork: it is more than is allowed.
     """
-    if used["scheduling"] is None or not pending.point.waits:
+    if used["scheduling"] is None or not pending.point.waits or made.stalled_s is not None:
         return None
     work_ms = fsum(each["ran_ms"] for each in (*used["scheduling"], *used["delaying"]))
     cores = len(job.group.placement.hosts[0].cores)
-    wall_ms = max(fsum(times) for times in step_times_ms)
+    wall_ms = max(fsum(times) for times in made.times_ms)
     percent = 100 * work_ms / (cores * wall_ms)
     if percent > (most := job.most_own_work_percent):
         raise TooMuchWork(

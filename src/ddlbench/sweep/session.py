@@ -221,7 +221,7 @@ class Session:
         ends = [] if given_up else group.conclude(evaluate=pending.point.epochs > 0, parts=parts)
         return {
             **trained(made, ends, pending.dilation, self.group.startup_s, synchronous=self.job.synchronous),
-            "own_work_percent": own_work_percent(self.job, pending, made.times_ms, used),
+            "own_work_percent": own_work_percent(self.job, pending, made, used),
             "warmup_steps": warmup_steps + made.uncounted_steps,
             "planned_steps": steps,
             **used,
