@@ -211,10 +211,32 @@ def test_a_point_is_measured_again_as_often_as_it_was_and_others_are_not(plan, t
     assert still_alone
 
 
-def test_a_point_that_gave_nothing_ends_it_with_an_error(plan, tmp_path):
-    empty = tmp_path / "empty.csv"
+def without_values(folder):
+    """A table of a point that was not measured."""
+    empty = folder / "empty.csv"
     empty.write_text(
         "point_id,status,batch_size,workers,step_time_ms,model,image_shape,framework,strategy,devices,runtime\n"
     )
-    with pytest.raises(DdlbenchError, match="was not measured"):
-        measure_for_choice(ASKED, Goal(), list(options_of(plan, ASKED)), [], lambda point, again: empty)
+    return empty
+
+
+def test_if_no_option_can_be_measured_it_is_an_error(plan, tmp_path):
+    empty, unlimited = without_values(tmp_path), replace(ASKED, budget_points=1000)
+    with pytest.raises(DdlbenchError, match="none of the options was measured"):
+        measure_for_choice(unlimited, Goal(), list(options_of(plan, ASKED)), [], lambda point, again: empty)
+
+
+def test_an_option_that_cannot_be_measured_is_left_out_and_the_others_are_chosen_from(plan, tmp_path, capsys):
+    options = list(options_of(plan, ASKED))
+    dead, empty, tried = options[-1], without_values(tmp_path), []
+    measure_it, _ = measuring(plan, tmp_path, lambda point: 200.0)
+
+    def measure_most(point, again):
+        tried.append(point)
+        return empty if point == dead else measure_it(point, again)
+
+    sure = replace(ASKED, sureness_percent=99.9, budget_points=100)
+    ended = measure_for_choice(sure, Goal(), options, [], measure_most)
+    assert tried.count(dead) == 1
+    assert "it was not measured; see" in capsys.readouterr().err
+    assert {each.estimate.cell for each in ended.advice.options} == {*map(cell_of, options)} - {cell_of(dead)}

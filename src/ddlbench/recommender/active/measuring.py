@@ -50,10 +50,10 @@ def measure_for_choice(
         measure: measures a point, for the first time or once more as often as it was, and gives its table.
 
     Returns:
-        How it ended.
+        How it ended. Options that could neither be measured nor found too large are not among the advice's.
 
     Raises:
-        DdlbenchError: an option could be neither measured nor found too large.
+        DdlbenchError: no option could be measured or found too large.
     """
     began = monotonic()
     points = {cell_of(point): point for point in options}
@@ -81,9 +81,13 @@ def measure_for_choice(
         table = measure(point, again)
         own = [*(each for each in own if each != table), table]
         steps.append({"point": point.id, "why": advice.why, "gain": _finite(advice.gain)})
-        after = from_files([*own, *tables])
-        if not again and len(after.measured) + len(after.unfit) == len(known.measured) + len(known.unfit):
-            raise DdlbenchError(f"{point.id}: it was not measured; see {table}")
+        if from_files([*own, *tables]) == known:  # its link stalls, for instance: it is not tried once more
+            print(f"{words(point)}: it was not measured; see {table}", file=sys.stderr, flush=True)
+            repeatable.discard(advice.cell)
+            if not again:
+                del points[advice.cell]
+            if not points:
+                raise DdlbenchError(f"none of the options was measured; see {table}")
 
 
 def _used_up(asked: Recommend, points: int, minutes: float) -> str | None:
