@@ -41,9 +41,10 @@ class Stalling:
         return [Trained([[10.0] * steps], 0.5) for _ in range(2)]
 
 
-def test_what_was_trained_before_counts_and_the_rest_is_a_step_of_the_time_that_it_took():
+def test_what_was_trained_before_counts_and_the_rest_is_a_step_of_the_time_that_it_took(capsys):
     group: Any = Stalling(parts=2)
     made = train(group, 8, budget_s=1.0)
+    assert "rank 0 on host h1 has made no step for 241 s" in capsys.readouterr().err
     found = trained(made, [], 1.0, None, synchronous=True)
     assert found["step_times_ms"] == [[10.0] * 4 + [1000 * STALLED_S]] * 2
     assert made.times_ms == found["step_times_ms"]

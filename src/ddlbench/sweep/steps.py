@@ -1,5 +1,6 @@
 """The steps of a repetition. How many there are is known before it starts; one that takes far too long is cut."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -197,7 +198,7 @@ def _fewest(measure: Measure, point: Point) -> int:
 def train(
     group: WorkerGroup, steps: int, *, budget_s: float | None = None, stagger: Stagger = AT_ONCE
 ) -> TrainedSteps:
-    """Train the steps of a repetition, in parts, from fresh parameters.
+    """Train the steps of a repetition, in parts, from fresh parameters; print why one was given up.
 
     Args:
         group: has the point prepared.
@@ -226,6 +227,7 @@ def train(
         except WorkerStalled as error:
             if not parts:
                 raise
+            print(error, file=sys.stderr, flush=True)
             return TrainedSteps(parts, stagger, error.lasted_s)
         parts.append(part)
     return TrainedSteps(parts, stagger)
