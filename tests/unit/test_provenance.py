@@ -247,6 +247,17 @@ def test_the_code_version_needs_no_git(monkeypatch):
     assert len(version["sha256"]) == 64
 
 
+def test_a_repetition_that_stalled_is_told_from_the_others(tmp_path):
+    (tmp_path / "Snakefile").touch()
+    store = Store(tmp_path / "results/store")
+    without_steps = {"status": "stalled", "reason": "the link stalled", "step_times_ms": [], "metrics": {}}
+    records = a_record(0, stalled_s=240.0, **without_steps), a_record(1, stalled_s=240.0)
+    paths = [str(store.add(record).relative_to(tmp_path)) for record in records]
+    tree = trace(write_manifest(tmp_path / "results/runs/r.json", [an_entry(a_point(), paths)])).text
+    assert "repetition 0 (stalled: the link stalled), " in tree
+    assert "repetition 1 (given up after 240 s without a step), " in tree
+
+
 @pytest.mark.long
 def test_a_thousand_measurements_are_verified_and_traced(tmp_path):
     (tmp_path / "Snakefile").touch()

@@ -139,11 +139,18 @@ def _measurements(root: Path, inputs: Sequence[Input], claims: Mapping[str, Clai
             continue
         records.append(record)
         group = points.setdefault(sha256_json(record["point"]), _Node(words(record["point"])))
-        outcome = "" if record["status"] == "measured" else f" ({record['status']}: {record.get('reason')})"
-        repetition = f"repetition {record['repetition']}{outcome}, {record['started'][:19]}"
+        repetition = f"repetition {record['repetition']}{_outcome(record)}, {record['started'][:19]}"
         node = _Node(f"{repetition}  {label.text}", label.is_damaged, _telemetry(root, record))
         group.children.append(node)
     return _Node(f"measurements: {len(inputs)}", children=[*_leaves(records), *points.values()])
+
+
+def _outcome(record: Record) -> str:
+    """Why a repetition is none, or is not whole; empty for one that ended as it should."""
+    if record["status"] != "measured":
+        return f" ({record['status']}: {record.get('reason')})"
+    stalled_s = record.get("stalled_s")
+    return f" (given up after {stalled_s:.0f} s without a step)" if stalled_s else ""
 
 
 def _telemetry(root: Path, record: Record) -> list[_Node]:
