@@ -162,10 +162,10 @@ def test_those_are_named_that_are_waited_for_and_not_who_is_done(group):
             three._members.look_after("training", -math.inf, late, still_s=300.0)
         assert caught.value.lasted_s >= 0
         late[0].begin()
-        late[0].hear(Alive(0))
+        late[0].hear(Alive(3))  # made by the command before, after its last heartbeat
         with pytest.raises(WorkerStalled):
             three._members.look_after("training", -math.inf, late, still_s=300.0)
-        late[0].hear(Alive(1))
+        late[0].hear(Alive(4))
         with pytest.raises(WorkerFailed, match="more than `timeouts` of the configuration allow") as slow:
             three._members.look_after("training", -math.inf, late, still_s=300.0)
         assert not isinstance(slow.value, WorkerStalled), "steps are made, slowly"

@@ -99,12 +99,18 @@ class GroupMember:
         self.channel: LineChannel[object] | None = None
         self.heard = self.advanced = self.began = monotonic()
         self.made_steps: int | None = None
+        self._first_count: int | None = None  # of the last command
         self._of_others = self._logged_before = logged_before
 
     @property
     def name(self) -> str:
         who = f"rank {self.rank}" if self.launch.role == "worker" else f"the {self.launch.role}"
         return f"{who} on host {self.launch.host.name}"
+
+    @property
+    def has_made_steps(self) -> bool:
+        """Whether it has made steps of its last command; the first count in a command may be of those before."""
+        return self._first_count is not None and (self.made_steps or 0) > self._first_count
 
     def log_tail(self) -> str:
         """Read the last lines that it has logged, indented."""
@@ -113,6 +119,7 @@ class GroupMember:
     def begin(self) -> None:
         """Begin a command; `logged` then starts here, and so does the time without a step."""
         self.advanced = self.began = monotonic()
+        self._first_count = None
         self._logged_before = size_of(self.launch.log)
 
     def hear(self, message: object = None) -> None:
@@ -123,9 +130,10 @@ class GroupMember:
         """
         self.heard = monotonic()
         if isinstance(message, Alive):
-            if (message.made_steps or 0) > (self.made_steps or 0):
-                self.advanced = self.heard
-            self.made_steps = message.made_steps
+            if self._first_count is None:
+                self._first_count = message.made_steps
+            if message.made_steps != self.made_steps:
+                self.made_steps, self.advanced = message.made_steps, self.heard
 
     def logged(self) -> str:
         """Read what the member has logged since its last command, or since it was started."""

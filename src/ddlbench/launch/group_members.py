@@ -177,7 +177,7 @@ class GroupMembers:
         if awaited and monotonic() > deadline:
             others = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
             late = f"{awaited[0].name}{others} took too long while {phase}: {_ALLOWED}{awaited[0].log_tail()}"
-            if isinf(still_s) or any(member.advanced > member.began for member in awaited):
+            if isinf(still_s) or any(member.has_made_steps for member in awaited):
                 raise WorkerFailed(late)
             raise WorkerStalled(late, monotonic() - awaited[0].began)
 
