@@ -41,6 +41,8 @@ def test_what_has_stalled_is_told_with_the_time_that_counts(capsys):
     stalled = record(times=((240_000.0,),), dilation=1.0) | {"stalled_s": 240.0}
     (line,) = lines(capsys, (1, "mlp", stalled, 1))
     assert "repetition 1: given up after 240 s without a step, 2.4e+05 ms a step; " in line
+    (line,) = lines(capsys, (1, "mlp", stalled | {"step_times_ms": [], "reason": "the link stalled"}, 1))
+    assert "repetition 1: the link stalled; " in line
 
 
 def test_the_time_left_counts_other_worker_groups_too(capsys):

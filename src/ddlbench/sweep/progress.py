@@ -44,9 +44,9 @@ class Progress:
         """
         self.done += 1
         took = step_time_ms(record)
-        result = f"{took:.3g} ms a step" if took is not None else record["reason"]
-        if stalled_s := record.get("stalled_s"):
-            result = f"given up after {stalled_s:.0f} s without a step, {result}"
+        stalled_s = record.get("stalled_s")
+        cut = f"given up after {stalled_s:.0f} s without a step, " if stalled_s else ""
+        result = f"{cut}{took:.3g} ms a step" if took is not None else record["reason"]
         left = self._left(left_here + self.elsewhere)
         self.print_line(
             f"point {number} of {self.points}: {words}, repetition {record['repetition'] + 1}: {result}; {left}"
