@@ -153,11 +153,13 @@ def test_waits_for_a_hosts_own_cores_are_said_where_nothing_of_the_host_explains
         assert "own cores" not in said(**{"got_percent": 99.0, **facts})[0]
 
 
-def test_a_host_that_got_less_than_its_share_of_a_core_is_said():
-    words = "A host got 89 % of its share of a core at worst (6 of 6 points): times may be too long."
-    assert words in said(got_percent=89.2)[0]
-    for right in (95.0, 100.4, None):
-        assert "of its share of a core at worst" not in said(got_percent=right)[0]
+def test_hosts_that_got_less_or_more_than_their_share_of_a_core_are_said():
+    short = "A host got 94.6 % of its share of a core at worst (6 of 6 points): times may be too long."
+    long = "A host got 105.4 % of its share of a core at most (6 of 6 points): times may be too short."
+    assert f"{short} {long}" in said(got_percent=94.6, got_percent_most=105.4)[0]
+    assert long in said(got_percent=105.4)[0]  # of a table that has the farthest from 100 alone
+    for least, most in ((95.0, 105.0), (99.0, 100.4), (None, None)):
+        assert "of its share of a core at" not in said(got_percent=least, got_percent_most=most)[0]
 
 
 @pytest.mark.parametrize(

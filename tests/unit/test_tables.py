@@ -78,6 +78,12 @@ def test_a_row_says_how_long_a_thread_waited_beyond_what_its_host_explains(tmp_p
     assert row["unexplained_wait_percent"] == 3.2
 
 
+def test_a_row_says_the_least_and_the_most_that_a_host_got_of_its_share(tmp_path):
+    kept = [{"got_percent": got, "unexplained_percent": 0.0} for got in (88.04, 115.0, None)]
+    (row,) = aggregate([manifest_of(tmp_path, a_record(1, kept=kept))]).to_dict("records")
+    assert (row["got_percent"], row["got_percent_most"]) == (88.0, 115.0)
+
+
 def a_replay(kind):
     of_origin = {
         "name": "K80",

@@ -79,11 +79,13 @@ def _shares(records: Sequence[Record]) -> Row:
     hold = [each["shares_hold"] for each in records if each.get("shares_hold") is not None]
     bursts = [value for each in records for value in each.get("burst_percent") or []]
     hosts = [host for each in records for host in each.get("kept") or []]
+    got = [round(host["got_percent"], 1) for host in hosts if host["got_percent"] is not None]
     return {
         "unexplained_wait_percent": _most(host["unexplained_percent"] for host in hosts),
         "shares_hold": all(hold) if hold else None,
         "burst_percent": _farthest(bursts),
-        "got_percent": _farthest(host["got_percent"] for host in hosts),
+        "got_percent": min(got, default=None),
+        "got_percent_most": max(got, default=None),
     }
 
 

@@ -48,10 +48,11 @@ def aggregate(
         was needed on the way),
         unexplained_wait_percent (for how long a thread of a host could run and did not, of the time, beyond what the
         host's other threads and its neighbours' shares explain), shares_hold (whether bursts of CPU got their hosts'
-        shares of a core before the run), burst_percent and got_percent (what bursts, and hosts while they trained, got
-        of their share, the farthest from 100), own_work_percent (the largest share of the cores that the emulation
-        used, where compute is replayed by waiting), replayed_compute_ms (what a worker's compute takes of a step
-        there), systematic_error_percent (how far dilated times may be off) and systematic_error_judged (by what),
+        shares of a core before the run), burst_percent (what bursts got of their host's share, the farthest from 100),
+        got_percent and got_percent_most (what hosts got of theirs while they trained: the least, the most),
+        own_work_percent (the largest share of the cores that the emulation used, where compute is replayed by waiting),
+        replayed_compute_ms (what a worker's compute takes of a step there), systematic_error_percent (how far dilated
+        times may be off) and systematic_error_judged (by what),
         vcpus_of_a_core, vcpu_speedup, vcpu_speedup_low, vcpu_speedup_high and vcpu_threads (of hosts whose vCPUs are
         made of one core: how many times as fast as one thread as many threads are, and with which numbers of threads
         that was measured), host_memory_gb (that each host really had), workers_per_gpu, backend, host, hosts_differ_in

@@ -3,10 +3,9 @@
 import pandas as pd
 
 from ddlbench.figures.captions.conditions import by_waiting, computed_here, fabrics, is_emulated
+from ddlbench.figures.captions.core_use import core_use
 from ddlbench.figures.captions.emulation_error import emulation_error
 from ddlbench.figures.words import counted, listed, values_of
-
-_MOST_OFF_PERCENT = 5  # without a word: as narrow as intervals are, or less
 
 
 def hosts(measured: pd.DataFrame, y: str) -> list[str]:
@@ -27,9 +26,7 @@ def hosts(measured: pd.DataFrame, y: str) -> list[str]:
         *shared_cards(measured),
         *cores(measured),
         *emulation_error(measured, y),
-        *shares(measured),
-        *short_of_share(measured),
-        *waited(measured),
+        *core_use(measured),
         *shared_gpus(measured),
     ]
 
@@ -176,81 +173,6 @@ def shared_cards(measured: pd.DataFrame) -> list[str]:
         share = "" if len(shared) == len(measured) else f" ({counted(len(shared), 'point')})"
         found.append(f"{count} workers share a host and its network card{between}{share}.")
     return found
-
-
-def shares(measured: pd.DataFrame) -> list[str]:
-    """Say where hosts did not get their shares of a core.
-
-    Args:
-        measured: points that were measured.
-
-    Returns:
-        `Hosts were not held to their shares of a core (bursts of CPU got 180 % of them; 4 of 6 points).`; empty where
-        all were.
-    """
-    if "shares_hold" not in measured:
-        return []
-    off = measured[measured["shares_hold"].map(lambda held: not pd.isna(held) and not held).astype(bool)]
-    if off.empty:
-        return []
-    far = off["burst_percent"].iloc[(off["burst_percent"] - 100).abs().argmax()]
-    where = f"{len(off)} of {counted(len(measured), 'point')}"
-    return [
-        f"Hosts were not held to their shares of a core (bursts of CPU got {far:.0f} % of them; {where})."
-    ]
-
-
-def short_of_share(measured: pd.DataFrame) -> list[str]:
-    """Say where hosts that share a core got less of it than their share while they trained.
-
-    Args:
-        measured: points that were measured.
-
-    Returns:
-        `A host got 89 % of its share of a core at worst (2 of 8 points): times may be too long.`; empty from 95 % on.
-    """
-    if "got_percent" not in measured:
-        return []
-    short = measured["got_percent"][measured["got_percent"] < 100 - _MOST_OFF_PERCENT]
-    if short.empty:
-        return []
-    where = f"{len(short)} of {counted(len(measured), 'point')}"
-    return [
-        f"A host got {short.min():.0f} % of its share of a core at worst ({where}): times may be too long."
-    ]
-
-
-def waited(measured: pd.DataFrame) -> list[str]:
-    """Say how long threads waited for cores without a cause of their hosts, if that may have changed a time.
-
-    What they wait for each other is no error: a machine of as many cores would have them wait, too.
-
-    Args:
-        measured: points that were measured.
-
-    Returns:
-        `Others had a host's own cores for up to 12 % of the time (2 of 8 points): times may be too long.`, and the like
-        of shared cores; empty below 5 %.
-    """
-    if "unexplained_wait_percent" not in measured:
-        return []
-    waits = measured["unexplained_wait_percent"]
-    is_long = waits >= _MOST_OFF_PERCENT
-    shares_cores = measured["got_percent"].notna() | by_waiting(measured)
-    own, shared = waits[is_long & ~shares_cores], waits[is_long & shares_cores]
-    sentences = []
-    if len(own):
-        where = f"{len(own)} of {counted(len(measured), 'point')}"
-        sentences.append(
-            f"Others had a host's own cores for up to {own.max():.0f} % of the time ({where}): times may be too long."
-        )
-    if len(shared):
-        where = f"{len(shared)} of {counted(len(measured), 'point')}"
-        sentences.append(
-            f"A thread waited for a shared core for up to {shared.max():.0f} % of the time ({where}) longer than its "
-            "host's share explains."
-        )
-    return sentences
 
 
 def shared_gpus(measured: pd.DataFrame) -> list[str]:
