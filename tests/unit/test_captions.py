@@ -171,6 +171,13 @@ def test_waits_for_shared_cores_are_said_where_shares_do_not_explain_them(hosts)
     assert "waited for a shared" not in said(unexplained_wait_percent=1.0, **hosts)[0]
 
 
+def test_what_cores_do_to_times_is_said_where_a_time_is_shown():
+    facts = {"got_percent": 88.5, "got_percent_most": 112.0, "unexplained_wait_percent": 12.3}
+    for y, words in (("images_per_second", 3), ("test_accuracy_percent", 0), ("train_loss", 0)):
+        picture = said(y, epochs=2, **facts)[0]
+        assert sum(picture.count(word) for word in ("too long", "too short", "waited for")) == words
+
+
 def test_the_memory_that_hosts_really_had_stands_beside_the_studys():
     assert "1 vCPU and 2.5 GB (the study: 4 GB) a host" in said(host_memory_gb=2.5)[1]
     assert "1 vCPU and 4 GB a host" in said(host_memory_gb=16.0)[1]

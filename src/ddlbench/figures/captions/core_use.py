@@ -4,20 +4,23 @@ import pandas as pd
 
 from ddlbench.figures.captions.conditions import by_waiting
 from ddlbench.figures.words import counted
+from ddlbench.measurements.metrics import is_of_time
 
 _MOST_OFF_PERCENT = 5  # without a word: as narrow as intervals are, or less
 
 
-def core_use(measured: pd.DataFrame) -> list[str]:
+def core_use(measured: pd.DataFrame, y: str) -> list[str]:
     """Say where hosts did not get of the cores what they should.
 
     Args:
         measured: points that were measured.
+        y: the column that is shown.
 
     Returns:
-        Sentences; empty where all did.
+        Sentences; empty where all did. What that does to times is said where a time is shown.
     """
-    return [*shares(measured), *off_their_share(measured), *waited(measured)]
+    of_times = [*off_their_share(measured), *waited(measured)] if is_of_time(y) else []
+    return [*shares(measured), *of_times]
 
 
 def shares(measured: pd.DataFrame) -> list[str]:

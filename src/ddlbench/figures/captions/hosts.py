@@ -26,7 +26,7 @@ def hosts(measured: pd.DataFrame, y: str) -> list[str]:
         *shared_cards(measured),
         *cores(measured),
         *emulation_error(measured, y),
-        *core_use(measured),
+        *core_use(measured, y),
         *shared_gpus(measured),
     ]
 
