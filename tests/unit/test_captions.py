@@ -134,6 +134,14 @@ def test_the_emulations_own_error_is_said_with_what_it_was_judged_by():
     assert "Bars do not hold the emulation's own error" in said()[0]
 
 
+def test_of_points_with_other_errors_of_the_emulation_the_largest_is_said():
+    table = made_up_table({"batch_size": [64, 128], "workers": [1, 2, 4]})
+    table["systematic_error_percent"] = table["workers"].map({2: 26.4, 4: 26.9})
+    table["systematic_error_judged"] = table["workers"].map({2: "few cases", 4: "12 cases"})
+    picture = " ".join(how_measured(points(table, BY_BATCH), BY_BATCH))
+    assert "the emulation's own error, up to 26.9 % (12 cases)." in picture
+
+
 def test_the_caption_names_the_least_and_the_most_dilation_of_all_repetitions():
     rows = made_up_table({"batch_size": [128, 192]}).assign(dilation=8.0)
     assert dilations(rows) == "8"

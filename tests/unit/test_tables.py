@@ -110,18 +110,23 @@ def test_a_row_says_how_far_emulated_times_may_be_off_and_by_what_that_was_judge
         WORST | {"of": "hosts", "divided_between": "sessions"},
         WORST | {"of": "vcpus", "on_a_core": 2},
     ]
-    of_sessions = {"percent": 9.0, "worst_cases": worst_cases}
-    older, newer = (
-        row_of(tmp_path / name, times_of_repetitions(10.0, systematic_error=error))
-        for name, error in (("older", WORST), ("newer", of_sessions))
+    of_both = {"percent": 27.0, "worst_cases": worst_cases}
+    older, newer, of_four = (
+        row_of(tmp_path / name, times_of_repetitions(10.0, systematic_error=error, vcpu_speed=speed))
+        for name, error, speed in (
+            ("older", WORST, None),
+            ("newer", of_both, {"vcpus": 2}),
+            ("of four", of_both, {"vcpus": 4}),
+        )
     )
-    assert newer["systematic_error_percent"] == older["systematic_error_percent"] == 9
-    where = "AMD EPYC, 2026-11-24, 0123456"
-    assert older["systematic_error_judged"] == f"12 cases, {where}"
+    assert (older["systematic_error_percent"], newer["systematic_error_percent"]) == (9, 27)
+    when = "2026-11-24, 0123456"
+    assert older["systematic_error_judged"] == f"AMD EPYC: 12 cases, {when}"
     assert newer["systematic_error_judged"] == (
-        f"12 cases of hosts that share a core, divided between sessions, {where}; "
-        f"12 cases of 2 vCPUs that are one core, {where}"
+        f"AMD EPYC: 12 cases of hosts that share a core, divided between sessions, {when}; "
+        f"12 cases of 2 vCPUs that are one core, {when}"
     )
+    assert f"2 vCPUs that are one core, as 4 were not judged, {when}" in of_four["systematic_error_judged"]
 
 
 def test_every_metric_has_its_interval_beside_it(manifest):

@@ -91,23 +91,29 @@ def _shares(records: Sequence[Record]) -> Row:
 
 def _systematic_error(records: Sequence[Record]) -> Row:
     """How far the emulation may be off, and by what that was judged; the largest error of all records."""
-    known = [each["systematic_error"] for each in records if each.get("systematic_error")]
-    most: Record = max(known, key=lambda each: float(each["percent"]), default={})
-    judged = [_judged(each) for each in most.get("worst_cases", [most]) if each]
+    known = [each for each in records if each.get("systematic_error")]
+    worst = max(known, key=lambda each: float(each["systematic_error"]["percent"]), default={})
+    error = worst.get("systematic_error") or {}
+    judged: dict[str, list[str]] = {}
+    for case in error.get("worst_cases", [error] if error else []):
+        cases = _judged(case, (worst.get("vcpu_speed") or {}).get("vcpus", 1))
+        judged.setdefault(case["machine"], []).append(cases)
     return {
-        "systematic_error_percent": most.get("percent"),
-        "systematic_error_judged": "; ".join(judged) or None,
+        "systematic_error_percent": error.get("percent"),
+        "systematic_error_judged": ". ".join(f"{on}: {'; '.join(cases)}" for on, cases in judged.items())
+        or None,
     }
 
 
-def _judged(worst_case: Mapping[str, Any]) -> str:
+def _judged(worst_case: Mapping[str, Any], vcpus: int) -> str:
     """`12 cases of hosts that share a core, divided between sessions, ...`; older records do not say of what."""
     cases = f"{worst_case['cases']} cases"
     if worst_case.get("of") == "vcpus":
         cases += f" of {worst_case['on_a_core']} vCPUs that are one core"
+        cases += f", as {vcpus} were not judged" if vcpus > worst_case["on_a_core"] else ""
     if between := worst_case.get("divided_between"):
         cases += f" of hosts that share a core, divided between {between}"
-    return f"{cases}, {worst_case['machine']}, {worst_case['date']}, {str(worst_case['commit'])[:7]}"
+    return f"{cases}, {worst_case['date']}, {str(worst_case['commit'])[:7]}"
 
 
 def _vcpus(records: Sequence[Record]) -> Row:

@@ -3,7 +3,6 @@
 import pandas as pd
 
 from ddlbench.figures.captions.conditions import is_emulated
-from ddlbench.figures.words import listed, values_of
 from ddlbench.measurements.metrics import OfStepTime, metric_of
 
 
@@ -21,11 +20,11 @@ def emulation_error(measured: pd.DataFrame, y: str) -> list[str]:
         return []
     if not has_systematic_error(measured, y):
         return ["Bars do not hold the emulation's own error (docs/accuracy.md)."]
-    judged = listed(values_of(measured, "systematic_error_judged"))
-    percent = [f"{each:g}" for each in values_of(measured, "systematic_error_percent")]
+    worst = measured.iloc[measured["systematic_error_percent"].argmax()]
     has_threads = "vcpu_speedup" in measured and measured["vcpu_speedup"].notna().any()
     threads = ", and how uncertain the speed of threads is" if has_threads else ""
-    return [f"Light bars add the emulation's own error, up to {listed(percent)} % ({judged}){threads}."]
+    percent, judged = f"{worst['systematic_error_percent']:g}", worst["systematic_error_judged"]
+    return [f"Light bars add the emulation's own error, up to {percent} % ({judged}){threads}."]
 
 
 def has_systematic_error(rows: pd.DataFrame, y: str) -> bool:
