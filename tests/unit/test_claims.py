@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from ddlbench.claims.claim import read_claims
-from ddlbench.claims.judge import judge
+from ddlbench.claims.judge import OWN_ERROR, judge
 from ddlbench.claims.report import judge_files, verdicts
 from ddlbench.claims.screen import by_claim, overview
 from ddlbench.errors import ConfigError
@@ -225,6 +225,26 @@ def test_that_this_machine_has_less_memory_than_the_studys_hosts_judges_nothing(
 
 def test_an_undecided_claim_names_the_points_to_measure(tmp_path):
     assert "p2, p1" in judge(claim(tmp_path), table(10, 5, half=0.2)).reason
+
+
+@pytest.mark.parametrize(
+    ("text", "half", "ours", "said"),
+    [
+        (TEXT, 0.01, 5, f"measured: {OWN_ERROR}"),
+        (TEXT, 0.05, 3.7, "measured: measure p2, p1 more often"),
+        (LEAST, 0.01, 9, f"do not surely differ by 2 %: {OWN_ERROR} for p2 and p1"),
+        (LEAST, 0.1, 7, "do not surely differ by 2 %: measure p2 and p1 more often"),
+    ],
+)
+def test_it_is_said_where_no_number_of_repetitions_can_decide(tmp_path, text, half, ours, said):
+    text = text.replace("time_s", "step_time_ms").replace(
+        "[{rate: 3}, {rate: 1}, {rate: 2}]", "[{rate: 2}, {rate: 1}]"
+    )
+    rows = table(10, ours, half=half, systematic_error_percent=8.0)["a_fig1"]
+    rows.columns = rows.columns.str.replace("time_s", "step_time_ms")
+    found = judge(claim(tmp_path, text), {"a_fig1": rows})
+    assert found.verdict == "undecided"
+    assert found.reason.endswith(said)
 
 
 def test_what_no_measurement_can_judge_is_not_reached_for_the_reason_that_the_claim_says(tmp_path):

@@ -22,6 +22,7 @@ SETUP = (
     "strategy",
     "replay",
 )  # of a table's row; without a device that is replayed, no fourth
+OWN_ERROR = "the emulation's own error alone leaves it undecided"
 VERDICTS = (REPLICATED, CONTRADICTED, UNDECIDED, NOT_REACHED)
 
 
@@ -33,7 +34,7 @@ class Judgement:
         verdict: one of VERDICTS.
         reason: why.
         ours: the quantity, or the ratio that the claim is about. Of an order, the quantity of a setting by that of the
-            one before it, where that is least clear; above 1 is as claimed.
+            one before it, where that is least clear; above 1 and the claim's tolerance is as claimed.
         low: lower bound of it.
         high: its upper bound.
         setup: emulated or a real fabric, what trained, and the device that was replayed; papers may have used another
@@ -49,9 +50,22 @@ class Judgement:
 
 
 class _Measured(NamedTuple):
+    """A value with its interval, and the factor in that which repetitions do not narrow: the emulation's own error."""
+
     value: float
     low: float
     high: float
+    own_error: float = 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float, float]:
+        """The value and what it lies between."""
+        return self.value, self.low, self.high
+
+    @property
+    def at_best(self) -> "_Measured":
+        """What any number of repetitions would leave of the interval, if they found the same value."""
+        return self._replace(low=self.value / self.own_error, high=self.value * self.own_error)
 
 
 class _NotReached(Exception):
@@ -113,20 +127,24 @@ def _verdict(claim: Claim, rows: list[dict[str, Any]]) -> Judgement:
         return _compared([(first, other) for other in others], share)
     assert claim.paper is not None
     ours = points[0] if claim.test == "value" else _ratio(*points)
-    verdict = _within(ours, claim.paper * (1 - share), claim.paper * (1 + share))
+    asked = (claim.paper * (1 - share), claim.paper * (1 + share))
+    verdict = _within(ours, *asked)
     reason = (
         f"{claim.paper:g} +- {claim.tolerance_percent:g} % asked, {ours.low:.3g} to {ours.high:.3g} measured"
     )
     if verdict == UNDECIDED:
-        reason += f": measure {', '.join(names)} more often"
-    return Judgement(verdict, reason, *ours)
+        is_lost = _within(ours.at_best, *asked) == UNDECIDED
+        reason += f": {OWN_ERROR}" if is_lost else f": measure {', '.join(names)} more often"
+    return Judgement(verdict, reason, *ours.bounds)
 
 
 def _points(quantity: str, rows: Sequence[Mapping[str, Any]]) -> list[_Measured]:
     """Take values with intervals; those of times hold the emulation's own error, as light bars of figures do."""
     is_time = isinstance(metric_of(quantity), OfStepTime)
     return [
-        _Measured(float(row[quantity]), row[f"{quantity}_low"] / error, row[f"{quantity}_high"] * error)
+        _Measured(
+            float(row[quantity]), row[f"{quantity}_low"] / error, row[f"{quantity}_high"] * error, error
+        )
         for row in rows
         for error in [own_error(row) if is_time else 1.0]
     ]
@@ -197,6 +215,7 @@ def _ratio(first: _Measured, second: _Measured) -> _Measured:
         _divided(first.value, second.value),
         _divided(first.low, second.high),
         _divided(first.high, second.low),
+        first.own_error * second.own_error,
     )
 
 
@@ -219,22 +238,27 @@ def _compared(
     for ratio, ((first, name), (second, other)) in zip(ratios, pairs, strict=True):
         if ratio.high < less:
             reason = f"{name} has {first.value:.3g}, more than {second.value:.3g} of {other}"
-            return Judgement(CONTRADICTED, reason, *ratio)
+            return Judgement(CONTRADICTED, reason, *ratio.bounds)
     if unclear := [
         (ratio, f"{name} and {other}")
         for ratio, ((_, name), (_, other)) in zip(ratios, pairs, strict=True)
         if ratio.low <= more
     ]:
-        equal = [names for ratio, names in unclear if less <= ratio.low and ratio.high <= more]
-        to_measure = [names for _, names in unclear if names not in equal]
+        equal = [names for ratio, names in unclear if _within(ratio, less, more) == REPLICATED]
+        lost = [names for ratio, names in unclear if _within(ratio.at_best, less, more) == UNDECIDED]
+        to_measure = [names for _, names in unclear if names not in equal + lost]
         percent = f"{100 * as_good_as_equal:g} %"
-        reasons = [f"as good as equal (within {percent}): {'; '.join(equal)}"] if equal else []
-        if to_measure:
-            reasons.append(f"do not surely differ by {percent}: measure {'; '.join(to_measure)} more often")
+        said = (
+            (equal, f"as good as equal (within {percent}): {'; '.join(equal)}"),
+            (lost, f"do not surely differ by {percent}: {OWN_ERROR} for {'; '.join(lost)}"),
+            (to_measure, f"do not surely differ by {percent}: measure {'; '.join(to_measure)} more often"),
+        )
+        reasons = [words for names, words in said if names]
         least = min((ratio for ratio, _ in unclear), key=lambda ratio: ratio.value)
-        return Judgement(UNDECIDED, ". ".join(reasons), *least)
+        return Judgement(UNDECIDED, ". ".join(reasons), *least.bounds)
     reason = "; ".join(
         f"{first.value:.3g} < {second.value:.3g} ({100 * (ratio.value - 1):.0f} % more)"
         for ratio, ((first, _), (second, _)) in zip(ratios, pairs, strict=True)
     )
-    return Judgement(REPLICATED, reason, *min(ratios, key=lambda ratio: ratio.value))
+    least = min(ratios, key=lambda ratio: ratio.value)
+    return Judgement(REPLICATED, reason, *least.bounds)
