@@ -2,10 +2,8 @@
 
 import errno
 import hashlib
-import io
 import json
 import os
-import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ddlbench.errors import DiskFull, has_no_room
+from ddlbench.system.regular_files import open_regular
 
 MOST_BYTES = 1 << 28  # of a file that is read at once
 _TAIL_LINES = 8
@@ -75,32 +74,6 @@ def _complete_temporary_file(path: Path, data: bytes | str) -> Iterator[str]:
     finally:
         if temporary and os.path.exists(temporary):
             os.unlink(temporary)
-
-
-def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader:
-    """Open what is expected to be a regular file, without waiting: a path from outside may lead to anything.
-
-    Args:
-        path: of the file.
-        follow: if it is a symbolic link, open what that leads to.
-
-    Returns:
-        The file, open for reading bytes. The caller closes it.
-
-    Raises:
-        OSError: it is missing, a folder, a pipe, a device, a symbolic link, or may not be read; `strerror` says which.
-    """
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-    try:
-        descriptor = os.open(path, flags)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "is a symbolic link, which is not followed", str(path)) from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
-    return os.fdopen(descriptor, "rb")
 
 
 def read_regular(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:

@@ -1,15 +1,20 @@
 """Files from outside: what is no plain file of a bounded size is refused in words, and nobody waits for it."""
 
 import os
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from ddlbench.datasets import prepare
+from ddlbench.datasets.arrays import load
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import read_regular, sha256_file
 from ddlbench.measurements.store import Store
 from ddlbench.measurements.trace_tree import trace
+from ddlbench.workers.common.image_folder import ImageFolder
 from tests.support.measurement_samples import POINT, a_fingerprint, a_record
 
 
@@ -62,6 +67,38 @@ def test_a_data_set_that_is_no_file_is_named(tmp_path, kind, name):
     put(tmp_path / name, kind)
     with pytest.raises(DdlbenchError, match=name):
         prepare("mnist", {"folder": str(tmp_path)}, tmp_path / "out.npz")
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """ImageNet's folders with an image in each part; that of val is a link, as in collections made of links."""
+    for part in ("train", "val"):
+        (tmp_path / "images" / part / "a").mkdir(parents=True)
+    image = tmp_path / "images" / "train" / "a" / "1.jpeg"
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(image)
+    (tmp_path / "images" / "val" / "a" / "1.jpeg").symlink_to(image)
+    return tmp_path / "images"
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_what_has_the_name_of_an_image_and_is_no_file_is_named(images, tmp_path, kind):
+    put(images / "train" / "a" / "2.jpeg", kind)
+    with pytest.raises(DdlbenchError, match=r"a/2\.jpeg: is no regular file"):
+        prepare("imagenet", {"folder": str(images)}, tmp_path / "out.npz", (224, 224, 3))
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_a_worker_names_an_image_that_has_become_no_file(images, tmp_path, kind):
+    prepare("imagenet", {"folder": str(images)}, tmp_path / "out.npz", (224, 224, 3))
+    folder = ImageFolder(load(tmp_path / "out.npz"), 224, 224)
+    assert folder.image("test", 0).shape == (1, 224, 224, 3)
+    shutil.rmtree(images / "val" / "a")
+    (images / "val" / "a").mkdir()
+    put(images / "val" / "a" / "1.jpeg", kind)
+    with pytest.raises(
+        ValueError, match=r"val/a/1\.jpeg: is no regular file\. The folder is not what it was"
+    ):
+        folder.image("test", 0)
 
 
 def test_what_has_endless_brackets_has_no_origin(tmp_path):

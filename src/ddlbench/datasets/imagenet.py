@@ -4,7 +4,9 @@ The data set's file is an index of them: which images there are, of how many byt
 where they are; `workers.image_folder` decodes them while a model trains.
 """
 
+import errno
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -96,7 +98,10 @@ def _images(folder: Path) -> Iterator[tuple[str, int]]:
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith("."):
-                    yield entry.name, entry.stat().st_size
+                    found = entry.stat()
+                    if not stat.S_ISREG(found.st_mode):
+                        raise OSError(errno.EINVAL, "is no regular file", entry.path)
+                    yield entry.name, found.st_size
     except OSError as error:
         raise DdlbenchError(
             f"{error.filename}: {error.strerror} (expected images, or links to images, that this user may read)"

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import open_regular, read_regular, sha256_file, write_atomically
+from ddlbench.files import read_regular, sha256_file, write_atomically
 from ddlbench.measurements.mismatches import Comparison, Mismatch
 from ddlbench.measurements.whole_results import LISTING, SIGNATURE, files_below
+from ddlbench.system.regular_files import open_regular
 
 NAMESPACE = "ddlbench"  # a signature for another purpose does not count
 

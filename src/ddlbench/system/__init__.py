@@ -1,1 +1,1 @@
-"""The operating system: system calls, processes, namespaces, clocks, and how GPUs are shared."""
+"""The operating system: system calls, processes, namespaces, clocks, files from outside, and how GPUs are shared."""

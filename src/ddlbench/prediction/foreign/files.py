@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.files import open_regular
+from ddlbench.system.regular_files import open_regular
 
 if TYPE_CHECKING:
     from pyarrow import Array

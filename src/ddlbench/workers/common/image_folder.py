@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from ddlbench.system.regular_files import open_regular
 from ddlbench.workers.common.images import Pixels
 
 SHORTER_SIDE = 256 / 224  # what an image is scaled to before it is cropped, relative to the crop
@@ -63,7 +64,7 @@ class ImageFolder:
 
     def _bytes(self, path: bytes, expected: int) -> bytes:
         try:
-            with open(path, "rb") as file:
+            with open_regular(path, follow=True) as file:
                 data = file.read(expected + 1)
         except OSError as error:
             raise ValueError(f"{os.fsdecode(path)}: {error.strerror}. {_ANEW}") from error
