@@ -15,7 +15,9 @@ from tests.support.small_study import small_repository, write_study
 pytestmark = pytest.mark.long
 
 RING, SYNC, ASYNC = "ring_allreduce", "parameter_server_sync", "parameter_server_async"
-TIMEOUT_S = 20.0  # within which what goes on is done, on a busy machine too
+# Within it workers start, train and see a server's end, on a busy machine too. Nobody waits until its end but workers
+# of a synchronous server, and those of a ring of which Gloo has not seen that a connection was closed.
+TIMEOUT_S = {RING: 60.0, SYNC: 60.0, ASYNC: 400.0}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def rows(torch_environment: dict[str, Any], tmp_path_factory: pytest.TempPathFac
             "kill": kill,
             "at_step": 5,
             "steps": 60,
-            "timeout_s": TIMEOUT_S,
+            "timeout_s": TIMEOUT_S[strategy],
         }
         for name, strategy, kill in (
             ("a", RING, [1, "server"]),
@@ -73,7 +75,7 @@ def test_a_ring_has_no_server_to_lose(rows):
 def test_workers_of_a_synchronous_server_wait_for_the_one_that_is_lost_until_their_time_out(rows):
     row = rows[SYNC, "1 worker"]
     assert row["outcome"] == "hung"
-    assert row["after_s"] >= 0.9 * TIMEOUT_S
+    assert row["after_s"] >= 0.9 * TIMEOUT_S[SYNC]
     assert "timed out" in row["last_log_line"].lower() or "timeout" in row["last_log_line"].lower()
 
 

@@ -19,7 +19,7 @@ def test_it_ends_with_its_signal_and_leaves_nothing(tmp_path, workers):
         assert server.get("health").status_code == 200
         processes = psutil.Process(server.process.pid).children(recursive=True)
         assert server.end(signal.SIGTERM) == 143
-    _, alive = psutil.wait_procs(processes, timeout=60)
+    _, alive = psutil.wait_procs(processes, timeout=800)
     assert not alive
     assert not list((tmp_path / "logs").iterdir())
 

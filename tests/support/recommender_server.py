@@ -15,7 +15,7 @@ import requests
 
 from ddlbench.system.processes import die_with_parent
 
-STARTS_WITHIN_S = 120
+PATIENCE_S = 800  # with a busy machine
 PATIENT = ("--rate", "10000", "--timeout", "250")  # a busy machine takes its time to learn
 MOST_S = 300
 # anwar2021's printed rows (table 4), and three of its published table (github.com/iamhassaan/Thesis_API), of which its
@@ -62,7 +62,7 @@ class Served:
 
     def end(self, signal_number: int) -> int:
         self.process.send_signal(signal_number)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=PATIENCE_S)
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def served(folder: Path, *arguments: str, variables: dict[str, str] | None = Non
             stderr=subprocess.PIPE,
             preexec_fn=die_with_parent,
         )
-        guard = threading.Timer(STARTS_WITHIN_S, process.kill)
+        guard = threading.Timer(PATIENCE_S, process.kill)
         guard.start()
         try:
             address = _address(process)

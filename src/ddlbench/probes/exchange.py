@@ -12,7 +12,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.system.namespaces import enter
 from ddlbench.system.processes import describe_exit, die_with_parent
 
-_START_S = 10.0  # how long a server may take until it listens
+_START_S = 10.0  # that a server may take until it listens, on a machine that does little else
 _POLL_S = 0.02
 _NOT_YET = (
     "refused",
@@ -35,13 +35,14 @@ class ExchangeFailed(DdlbenchError):
     """A program failed, exceeded its time or is not installed."""
 
 
-def exchange(server: Side, client: Side, *, timeout_s: float) -> str:
+def exchange(server: Side, client: Side, *, timeout_s: float, start_s: float = _START_S) -> str:
     """Run a server and a client that measures; neither is left running.
 
     Args:
         server: the program that waits.
         client: the program that connects, measures and ends.
         timeout_s: how long the client may run, in s.
+        start_s: how long the server may take until it listens.
 
     Returns:
         What the client prints on its standard output.
@@ -59,18 +60,25 @@ def exchange(server: Side, client: Side, *, timeout_s: float) -> str:
                 raise ExchangeFailed(f"{_called(server)} ended ({ended}): {_last(output.read())}; {failure}")
 
         try:
-            return ask(client, timeout_s=timeout_s, meanwhile=look_after_server)
+            return ask(client, timeout_s=timeout_s, start_s=start_s, meanwhile=look_after_server)
         finally:
             waiting.kill()
             waiting.wait()
 
 
-def ask(client: Side, *, timeout_s: float, meanwhile: Callable[[str], None] = lambda failure: None) -> str:
+def ask(
+    client: Side,
+    *,
+    timeout_s: float,
+    start_s: float = _START_S,
+    meanwhile: Callable[[str], None] = lambda failure: None,
+) -> str:
     """Run a client, and run it again while its server does not listen yet; it is not left running.
 
     Args:
         client: the program that connects, measures and ends.
         timeout_s: how long it may run, in s.
+        start_s: how long its server may take until it listens.
         meanwhile: called with the failure of each attempt that fails; an error of its ends the attempts.
 
     Returns:
@@ -79,7 +87,7 @@ def ask(client: Side, *, timeout_s: float, meanwhile: Callable[[str], None] = la
     Raises:
         ExchangeFailed: the client fails, takes too long or is not installed.
     """
-    until = monotonic() + min(_START_S, timeout_s)
+    until = monotonic() + min(start_s, timeout_s)
     while True:
         report, failure = _ask(client, timeout_s)
         if failure is None:
