@@ -19,7 +19,7 @@ from benchmarks.common import benchmark, in_sandbox, in_words, options, row, sav
 from benchmarks.groups import hosts_on
 from ddlbench.launch.fork_starter import ForkServer
 from ddlbench.protocol.fork_messages import StartSpinner
-from ddlbench.shares.division import Division
+from ddlbench.shares.core_division import Division
 from ddlbench.shares.fillers import Fillers
 from ddlbench.telemetry.waiting import Waiting
 

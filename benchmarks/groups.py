@@ -26,7 +26,7 @@ from ddlbench.network.hosts import Host, Placement, place
 from ddlbench.network.star import Star
 from ddlbench.protocol.messages import FROM_MEMBER, Hello, ModelShape, Prepared, Shape, TrainingPoint
 from ddlbench.protocol.timeouts import Timeouts
-from ddlbench.shares.division import Division
+from ddlbench.shares.core_division import Division
 from ddlbench.shares.fillers import Fillers
 from ddlbench.system.namespaces import enter
 from ddlbench.system.processes import die_with_parent

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
-from ddlbench.devices.division import Rates, divided
+from ddlbench.devices.step_division import Rates, divided
 from ddlbench.network.link import Link
 from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES
 from ddlbench.protocol.messages import ReplayedStep, Shape

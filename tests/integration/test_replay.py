@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ddlbench.devices.division import parameter_arrays
+from ddlbench.devices.step_division import parameter_arrays
 from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES
 from ddlbench.system.package import package_root
 from ddlbench.workers.common.memory import parameter_bytes

@@ -9,7 +9,7 @@ import yaml
 from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.devices.device import Device, NoProfile, Replay, computed
 from ddlbench.devices.devices_file import devices_from
-from ddlbench.devices.division import Rates, divided, parameter_arrays
+from ddlbench.devices.step_division import Rates, divided, parameter_arrays
 from ddlbench.errors import ConfigError
 from ddlbench.plan import Plan, Point, load
 from ddlbench.plan.catalogue import FRAMEWORKS, MODELS

@@ -65,7 +65,7 @@ def test_a_limit_of_namespaces_that_hosts_reach_is_not_taken_for_a_full_disk():
     answer = subprocess.run(
         [
             *("unshare", "--user", "--map-root-user", "sh", "-c", for_the_sandbox_alone, "sh"),
-            *(sys.executable, "-m", "ddlbench.doctor.links"),
+            *(sys.executable, "-m", "ddlbench.doctor.shaping_backend"),
         ],
         capture_output=True,
         text=True,

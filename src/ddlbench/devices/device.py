@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-from ddlbench.devices.division import Division, Rates, divided
+from ddlbench.devices.step_division import Division, Rates, divided
 from ddlbench.errors import DdlbenchError
 from ddlbench.workers.common.layers import Shape
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ddlbench.devices.device import Device, Profile, computed
-from ddlbench.devices.division import Division, Rates, parameter_arrays
+from ddlbench.devices.step_division import Division, Rates, parameter_arrays
 from ddlbench.workers.common.layers import Shape
 
 FILE = "config/devices.yaml"

@@ -28,7 +28,7 @@ from ddlbench.network.interfaces import speed
 from ddlbench.plan.settings import Settings
 from ddlbench.sandbox.sandbox import SandboxSlow, check_sandbox, sandbox_argv
 
-_MODULE_OF_LINKS = "ddlbench.doctor.links"
+_SHAPING_BACKEND = "ddlbench.doctor.shaping_backend"
 _PODMANS_SOCKETS = ("{own}/podman/podman.sock", "/run/podman/podman.sock")
 
 
@@ -127,7 +127,7 @@ def _fabric(name: str, named: Mapping[str, str | None]) -> Finding:
 def _emulated(patience_s: float) -> Finding:
     """Make two emulated hosts with a link, in a sandbox that ends with the question."""
     _sandbox(patience_s)
-    answer = _answer_of(sandbox_argv([sys.executable, "-m", _MODULE_OF_LINKS]), patience_s)
+    answer = _answer_of(sandbox_argv([sys.executable, "-m", _SHAPING_BACKEND]), patience_s)
     if answer.returncode:
         return lacking("fabric", "emulated", answer.stderr)
     backend = answer.stdout.strip()

@@ -27,7 +27,7 @@ from ddlbench.network.verify import OutOfTolerance, verify
 from ddlbench.network.verify_sites import verify_sites
 from ddlbench.sandbox.job import do
 from ddlbench.shares.bursts import burst_percent, warning
-from ddlbench.shares.division import Division
+from ddlbench.shares.core_division import Division
 from ddlbench.shares.fillers import Fillers
 from ddlbench.telemetry.other_load import LoadWatch
 

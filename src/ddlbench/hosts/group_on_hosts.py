@@ -22,7 +22,7 @@ from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.protocol.agent_messages import Binding
 from ddlbench.protocol.messages import Assignment, GpuShare
 from ddlbench.shares.bursts import burst_percent
-from ddlbench.shares.division import Between, Division
+from ddlbench.shares.core_division import Between, Division
 from ddlbench.shares.fillers import Fillers
 
 _CONTAINED = (

@@ -5,7 +5,7 @@ processes in it.
 
 Docker's containers have control groups of their own, between which the kernel divides a core. So each host that shares
 its core has a container of its own, on the loopback too, and so has each idle neighbour. Apptainer's are in ours: there
-it is sessions that count, or control groups of `shares.division`.
+it is sessions that count, or control groups of `shares.core_division`.
 """
 
 from collections.abc import Mapping, Sequence

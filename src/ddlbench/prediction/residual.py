@@ -1,4 +1,4 @@
-"""What physics leaves over: a Gaussian process on the logarithm of measured by predicted time."""
+"""How far measured times are from what physics predicts: a Gaussian process learns it, as logarithms of ratios."""
 
 import warnings
 from collections.abc import Sequence

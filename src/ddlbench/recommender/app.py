@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from ddlbench import __version__
 from ddlbench.prediction.answer import Answer, as_json, in_words
 from ddlbench.prediction.estimate import estimates
-from ddlbench.recommender import links, replies
+from ddlbench.recommender import openapi_links, replies
 from ddlbench.recommender.inquiry import about_intervals, options_for, recommended, understood
 from ddlbench.recommender.learner import Learned
 from ddlbench.recommender.library import Library
@@ -91,7 +91,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
         name="import",
         response_model=replies.Imported,
         status_code=201,
-        responses=links.OF_IMPORT,
+        responses=openapi_links.OF_IMPORT,
         openapi_extra={
             "requestBody": {
                 "required": True,
@@ -122,7 +122,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
         await library.try_to_refresh()  # the table is taken over, whatever else cannot be read
         return as_response(replies.imported(query.name, found, MOST_PROBLEMS), status=201)
 
-    @app.get("/measurements", response_model=replies.Measurements, responses=links.OF_MEASUREMENTS)
+    @app.get("/measurements", response_model=replies.Measurements, responses=openapi_links.OF_MEASUREMENTS)
     async def measurements(query: Annotated[Filter, Query()]) -> Response:
         """Measured cells of all tables."""
         filters = {"table_name": query.table, **query.model_dump(exclude={"table", "limit", "offset"})}

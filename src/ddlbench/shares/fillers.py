@@ -16,8 +16,8 @@ from ddlbench.protocol.fork_messages import StartFiller
 class Fillers:
     """A filler on each host that shares its core, and idle neighbours where fewer hosts share it than its share says.
 
-    The kernel divides a core fairly between hosts (`shares.division`). What an idle host leaves goes to its neighbours;
-    fillers leave nothing. They run in `running` alone: a group that does not train needs no shares.
+    The kernel divides a core fairly between hosts (`shares.core_division`). What an idle host leaves goes to its
+    neighbours; fillers leave nothing. They run in `running` alone: a group that does not train needs no shares.
 
     Args:
         starter: of the hosts' members.

@@ -19,7 +19,7 @@ from ddlbench.protocol.fork_messages import StartSpinner
 from ddlbench.sandbox.sandbox import outer_process
 from ddlbench.shares.bursts import burst_percent
 from ddlbench.shares.control_groups import own_group_here
-from ddlbench.shares.division import Division
+from ddlbench.shares.core_division import Division
 from ddlbench.shares.fillers import Fillers
 
 FORK_SERVER = [sys.executable, "-m", "ddlbench.workers.common.fork_server", "ddlbench.emulate.member"]

@@ -1,4 +1,4 @@
-"""Between what the kernel divides a core that hosts share: their sessions or their control groups, found by trying.
+"""What divides a core that hosts share: the kernel, by their sessions or their control groups; tried on this machine.
 
 Sessions are enough for processes of the root CPU control group (`autogroup`, sched(7)). In any other one, as on a
 desktop of systemd, each thread counts, and a host with more of them takes more; there each host needs a control group.

@@ -1,4 +1,4 @@
-"""What can be asked next by what a reply says, for the OpenAPI description."""
+"""The links of replies in the OpenAPI description: what can be asked next with what a reply says."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Find out which backend shapes links here.
 
-`python -m ddlbench.doctor.links` is the first process of a sandbox; it prints the backend's name.
+`python -m ddlbench.doctor.shaping_backend` is the first process of a sandbox; it prints the backend's name.
 """
 
 from ddlbench.errors import exit_on_error
