@@ -17,7 +17,10 @@ from ddlbench.measurements.record import (
     words,
 )
 from ddlbench.measurements.statistics import Total
+from ddlbench.plan import load
+from ddlbench.plan import words as planned_words
 from tests.support.measurement_samples import POINT, a_point, a_record
+from tests.support.repository import REPOSITORY
 
 
 def text_of(**values):
@@ -148,3 +151,10 @@ def test_words_of_a_point_are_for_people():
     shared = a_point(workers=8, workers_per_host=4, uneven={"name": "host 2 twice as slow"})
     said = "mlp, digits, batch 128, 8 workers, 4 a host, 400 Mbit/s, 0 ms, 0 % loss, host 2 twice as slow"
     assert words(shared) == said
+
+
+def test_a_recorded_point_is_said_in_the_plans_words():
+    plan = load(REPOSITORY / "config/config.yaml", REPOSITORY)
+    points = {point for run in plan.runs for point in run.points}
+    assert {words(point.as_dict()) for point in points if point.fabric == "loopback"}
+    assert [words(point.as_dict()) for point in points] == [planned_words(point) for point in points]

@@ -156,23 +156,25 @@ _USUAL = (("framework", "torch"), ("strategy", "ring_allreduce"), ("runtime", "b
 
 
 def words(point: Mapping[str, Any]) -> str:
-    """Describe a point for people: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss`.
+    """Describe a point for people as the plan does: `mlp, digits, batch 128, 2 workers, 400 Mbit/s, 0 ms, 0 % loss`.
 
     Args:
-        point: as a record or a manifest holds it.
+        point: as a record or a manifest holds it, which may lack keys.
 
     Returns:
-        Model, data set, global batch size, workers, the link or the sites, and what is not usual (another framework
-        than torch, ...).
+        Model, data set, global batch size, workers, the link, the sites or the fabric, and what is not usual (another
+        framework than torch, ...).
     """
-    workers = point.get("workers")
+    workers, of_a_host = point.get("workers"), point.get("workers_per_host", 1)
+    on_other_fabric = point.get("fabric", "emulated") != "emulated" and (workers or 1) > of_a_host
     link = [("bandwidth_mbit", "Mbit/s"), ("latency_ms", "ms"), ("loss_percent", "% loss")]
     return ", ".join(
         [str(point.get("model")), str(point.get("dataset")), f"batch {point.get('batch_size')}"]
         + [f"{workers} worker" if workers == 1 else f"{workers} workers"]
-        + ([f"{point['workers_per_host']} a host"] if point.get("workers_per_host", 1) > 1 else [])
+        + ([f"{of_a_host} a host"] if of_a_host > 1 else [])
         + [f"{point[key]:g} {unit}" for key, unit in link if point.get(key) is not None]
         + ([str(point["sites"]["name"])] if point.get("sites") else [])
+        + ([str(point["fabric"])] if on_other_fabric else [])
         + [str(point[key]).replace("_", " ") for key, usual in _USUAL if point.get(key, usual) != usual]
         + ([f"{point['replay']['device']} replayed"] if point.get("replay") else [])
         + ([str(point["uneven"]["name"])] if point.get("uneven") else [])
