@@ -5,7 +5,9 @@ function may be a `preexec_fn`: between fork and exec nothing is loaded.
 """
 
 import ctypes
+import fcntl
 import os
+import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,8 @@ _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _SCHEDULER_CALLS = {"x86_64": (315, 314), "aarch64": (275, 274)}
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # on all architectures
 _FSOPEN_CLOEXEC, _FSCONFIG_CMD_CREATE, _FSMOUNT_CLOEXEC = 1, 6, 1
+_SIOCGIFFLAGS, _IFF_RUNNING = 0x8913, 0x40
+_INTERFACE_FLAGS = struct.Struct("16sh14x")  # struct ifreq
 _M_ARENA_MAX = -8  # glibc's malloc.h
 _THREAD_ATTRIBUTES_BYTES = 64  # pthread_attr_t has 56
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -115,6 +119,24 @@ def open_sysfs() -> int:
         return _opened(_libc.syscall(_FSMOUNT, system, _FSMOUNT_CLOEXEC, 0), "opening sysfs")
     finally:
         os.close(system)
+
+
+def interface_runs(interface: str) -> bool:
+    """Ask the kernel whether a network interface carries packets, which netdevice(7) calls running.
+
+    Args:
+        interface: its name, in the calling thread's network namespace.
+
+    Returns:
+        The flag; the kernel sets it up to a second after the interface begins to.
+
+    Raises:
+        OSError: there is no such interface.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        asked = _INTERFACE_FLAGS.pack(interface.encode(), 0)
+        _, flags = _INTERFACE_FLAGS.unpack(fcntl.ioctl(any_socket, _SIOCGIFFLAGS, asked))
+    return bool(flags & _IFF_RUNNING)
 
 
 class SchedulingAttributes(NamedTuple):

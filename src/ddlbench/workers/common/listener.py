@@ -1,11 +1,9 @@
 """Waiting until another process listens, or a network interface runs."""
 
-import fcntl
 import socket
-import struct
 import time
 
-_SIOCGIFFLAGS, _IFF_RUNNING = 0x8913, 0x40
+from ddlbench.system.calls import interface_runs
 
 
 def await_listener(address: str, timeout_s: float) -> None:
@@ -39,12 +37,10 @@ def await_running(interface: str, timeout_s: float) -> None:
     Args:
         interface: its name, in this network namespace.
         timeout_s: how long to wait, in seconds.
+
+    Raises:
+        OSError: there is no such interface.
     """
     deadline = time.monotonic() + timeout_s
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        while time.monotonic() < deadline:
-            asked = struct.pack("16sh14x", interface.encode(), 0)
-            _, flags = struct.unpack("16sh14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, asked))
-            if flags & _IFF_RUNNING:
-                return
-            time.sleep(0.02)
+    while time.monotonic() < deadline and not interface_runs(interface):
+        time.sleep(0.02)
