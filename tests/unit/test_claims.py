@@ -1,7 +1,5 @@
 """Claims of the papers: reading them, and judging them by tables."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -11,11 +9,7 @@ from ddlbench.claims.report import judge_files, verdicts
 from ddlbench.claims.screen import by_claim, overview
 from ddlbench.errors import ConfigError
 from ddlbench.measurements.host_columns import own_error
-from ddlbench.measurements.metrics import METRICS
-from ddlbench.plan import load
 
-ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "config/claims").glob("*.yaml"))
 TEXT = """
 faster:
   says: It is faster.
@@ -283,53 +277,3 @@ def test_all_verdicts_are_counted_and_each_is_shown_with_its_reason(tmp_path):
     assert "not measured; to measure it:  snakemake --cores 4 b_fig1" in shown
     judge_files([file], [measured], tmp_path / "claims.csv", tmp_path / "claims.md")
     assert list(pd.read_csv(tmp_path / "claims.csv")["verdict"]) == ["replicated", "not reached"]
-
-
-def test_every_study_has_claims_and_there_are_at_least_forty():
-    studies = {file.stem for file in (ROOT / "config/studies").glob("*.yaml")}
-    assert {file.stem for file in FILES} >= {
-        "zhao2016",
-        "pani2020",
-        "anwar2021",
-        "shi2019",
-        "wang2019",
-    } & studies
-    assert sum(len(read_claims(file, ROOT)) for file in FILES) >= 40
-
-
-def planned(plan, name):
-    """The table that a figure would have if each of its points took equally long."""
-    figure = plan.figures[name]
-    points = {
-        point.id: point for run in plan.runs_of(name) for point in run.points if figure.shows(point)
-    }.values()
-    rows = [
-        {**point.as_dict(), "point_id": point.id, "epoch": epoch}
-        for point in points
-        for epoch in (range(1, point.epochs + 1) if figure.per_epoch else [None])
-    ]
-    values = {f"{metric}{end}": 1.0 for metric in METRICS for end in ("", "_low", "_high")}
-    return pd.DataFrame(rows).assign(status="measured", repetitions=5, bounds="interval", **values)
-
-
-@pytest.fixture(scope="module", params=["config", "paper"])
-def plan(request):
-    return load(ROOT / f"config/{request.param}.yaml", ROOT)
-
-
-@pytest.mark.long
-def test_each_claim_finds_one_point_for_a_setting(plan):
-    claims = [claim for file in FILES for claim in read_claims(file, ROOT) if claim.figure in plan.figures]
-    tables = {name: planned(plan, name) for name in {claim.figure for claim in claims}}
-    reasons = {f"{claim.figure}: {claim.name}": judge(claim, tables).reason for claim in claims}
-    assert not {
-        name: why for name, why in reasons.items() if "must choose one" in why or "has no column" in why
-    }
-
-
-@pytest.mark.long
-def test_the_default_figures_judge_at_least_sixty_claims():
-    plan = load(ROOT / "config/config.yaml", ROOT)
-    tables = {name: planned(plan, name) for name in plan.default_figures}
-    claims = [claim for file in FILES for claim in read_claims(file, ROOT)]
-    assert sum(judge(claim, tables).verdict != "not reached" for claim in claims) >= 60
