@@ -7,9 +7,10 @@ from random import Random
 
 from ddlbench.devices.step_division import Rates, divided
 from ddlbench.network.link import Link
-from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES
+from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.protocol.messages import ReplayedStep, Shape
 from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.strategies import STRATEGIES
 
 System = tuple[str, str]  # framework and strategy
 

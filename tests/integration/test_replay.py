@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ddlbench.devices.step_division import parameter_arrays
-from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES
+from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.system.package import package_root
 from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.strategies import STRATEGIES
 from tests.support.sandboxes import run_inside
 from tests.support.selection import needing_environments
 

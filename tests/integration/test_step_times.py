@@ -2,8 +2,9 @@
 
 import pytest
 
-from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES
+from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.strategies import STRATEGIES
 from tests.support.sandboxes import run_inside
 from tests.support.selection import needing_environments
 

@@ -93,7 +93,34 @@ def test_a_workers_own_modules_and_the_network_decide_and_other_frameworks_do_no
     shares_modules = worker not in READING_NOTHING  # with the worker that trains, which reads images
     assert ("ddlbench.workers.common.batches" in found) == (reads_images or shares_modules)
     frameworks = {module.split(".")[2] for module in found if module.startswith("ddlbench.workers.")}
-    assert frameworks - {"common"} == FRAMEWORKS[worker]
+    assert frameworks - {"common", "strategies"} == FRAMEWORKS[worker]
+
+
+@pytest.mark.parametrize("words", ["measure torch_replay", "faults torch_parameter_server"])
+def test_what_a_point_derives_from_its_keys_decides_and_lists_that_grow_do_not(words):
+    deriving = {
+        "plan.point",
+        "plan.run",
+        "plan.sites",
+        "devices.device",
+        "devices.uneven",
+        "workers.strategies",
+    }
+    found = closure(words)
+    assert {f"ddlbench.{module}" for module in deriving} <= found
+    assert not {"ddlbench.plan.catalogue", "ddlbench.plan.config", "ddlbench.plan.settings"} & found
+
+
+@pytest.mark.parametrize("words", ["figures shi2019", "claims", "report", "page"])
+def test_figures_and_claims_see_the_lists_whose_words_and_numbers_they_print(words):
+    seen = {"plan.catalogue", "plan.study", "devices.device", "workers.strategies"}
+    assert {f"ddlbench.{module}" for module in seen} <= closure(words)
+
+
+@pytest.mark.parametrize("words", ["measure torch", "threads torch", "collectives"])
+def test_what_sends_a_workers_heartbeats_during_timed_steps_decides(words):
+    sending = {"workers.common.control", "protocol.channel", "protocol.codec"}
+    assert {f"ddlbench.{module}" for module in sending} <= closure(words)
 
 
 def test_the_node_agent_decides_what_is_measured_on_nodes_alone():

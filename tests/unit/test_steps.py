@@ -9,7 +9,6 @@ from ddlbench.devices.device import Replay
 from ddlbench.devices.uneven import Jitter, Uneven
 from ddlbench.measurements.statistics import steps_are_alike
 from ddlbench.plan import load
-from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.plan.point import Inside
 from ddlbench.plan.sites import Sites, Wire
 from ddlbench.protocol.messages import Trained
@@ -26,6 +25,7 @@ from ddlbench.sweep.steps import (
 )
 from ddlbench.sweep.stop_rule import fewest
 from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.strategies import STRATEGIES
 from tests.support.repository import REPOSITORY
 
 PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)

@@ -22,18 +22,24 @@ ALWAYS = {
     "ddlbench.code": "It tells codes apart and measures nothing.",
     "ddlbench.errors": "Errors end what goes wrong; their words are for people.",
     "ddlbench.files": "It writes and hashes files, whatever is in them.",
-    "ddlbench.plan": "What it asks for is in the fingerprint, or in a rule's parameters.",
-    "ddlbench.devices": "What it says of a device is in the fingerprint, as part of the point.",
+    "ddlbench.devices.division": "It divides the time of a step, and its parts are in the fingerprint.",
+    "ddlbench.plan.config": "What it reads is in the fingerprint, or in a rule's parameters.",
+    "ddlbench.plan.request": "It says what is asked of a scheduler.",
+    "ddlbench.plan.settings": "The values that it holds are in the fingerprint, or in a rule's parameters.",
     "ddlbench.environments": "What an environment holds is in the fingerprint, by its hash.",
     "ddlbench.measurements.facts": "Facts are kept beside a result; those that decide are in the fingerprint.",
     "ddlbench.measurements.provenance": "It says afterwards what a result was made of.",
     "ddlbench.system.refusals": "It words why a machine allows no sandbox.",
     "ddlbench.workers.modules": "It names all workers; the one that runs is a root.",
 }
-CARRYING = {
-    "ddlbench.protocol.channel": "It carries messages while no step is timed.",
-    "ddlbench.protocol.codec": "It encodes messages while no step is timed.",
-    "ddlbench.workers.common.control": "It takes commands and sends replies while no step is timed.",
+# What a point derives from its keys, as how many hosts it takes, decides: `plan.point`, `plan.run`, `plan.sites` and
+# `devices` count. The catalogue does not, as each new model, data set and framework would throw away measurements of
+# all others. Strategies have rules, and few are added: they are in `workers.strategies`, which counts.
+PLANNING = {
+    "ddlbench.plan.catalogue": "What a point takes of its lists is in the fingerprint, or in the purpose (nodes).",
+    "ddlbench.plan.plan": "It says what is measured, and at which dilation, which is in the fingerprint.",
+    "ddlbench.plan.probe": "It lists probes, which are measured by themselves.",
+    "ddlbench.plan.study": "What a study asks for is in the fingerprint, or in a rule's parameters.",
 }
 MEASURING = {
     "ddlbench.measurements.store": "It keeps records and finds them again; they are made before.",
@@ -42,7 +48,10 @@ MEASURING = {
     "ddlbench.shares.systematic_error": "It says how far a time may be off, and changes none.",
     "ddlbench.sweep.attempts": "It notes when a run was tried and why that ended.",
     "ddlbench.sweep.progress": "It prints lines on the terminal.",
-    **CARRYING,
+    **PLANNING,
+}
+PROBING = {
+    "ddlbench.plan": "What a probe takes of it is in its rule's parameters.",
 }
 OFF_NODES = {
     "ddlbench.cluster": "It starts workers on the nodes of a SLURM job; none is there.",
@@ -77,7 +86,7 @@ PURPOSES = {
             "ddlbench.measurements.point_to_point",
             MODULES["torch_collectives"],
         ),
-        CARRYING,
+        PROBING,
     ),
     "collectives": Purpose(
         (
@@ -85,9 +94,9 @@ PURPOSES = {
             "ddlbench.measurements.collectives",
             MODULES["torch_collectives"],
         ),
-        CARRYING,
+        PROBING,
     ),
-    "runtimes": Purpose(("ddlbench.probes.runtime_probe",), {**CARRYING, **CHECKING_ENGINES}),
+    "runtimes": Purpose(("ddlbench.probes.runtime_probe",), {**PROBING, **CHECKING_ENGINES}),
     "runtime": Purpose(("ddlbench.containers.engines",), DESCRIBING_ENGINES),
     "count_models": Purpose(("ddlbench.probes.model_counts",)),
     "profile": Purpose(("ddlbench.probes.step_profile",)),

@@ -13,18 +13,11 @@ from ddlbench.devices.device import Device, NoProfile, Replay
 from ddlbench.devices.uneven import uneven_of
 from ddlbench.errors import nearest
 from ddlbench.plan.axis import LINK_AXES, LINK_KEYS, Axes
-from ddlbench.plan.catalogue import (
-    DATASETS,
-    FRAMEWORKS,
-    MODELS,
-    STRATEGIES,
-    default_image_shape,
-    host_total,
-    least_batch_per_worker,
-)
+from ddlbench.plan.catalogue import DATASETS, FRAMEWORKS, MODELS, default_image_shape, least_batch_per_worker
 from ddlbench.plan.point import Inside, Point
 from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Hosts, Link
+from ddlbench.workers.strategies import STRATEGIES, host_total
 
 _HIERARCHICAL = "hierarchical_allreduce"
 MOST_POINTS = 100_000  # of one grid; a larger one is refused

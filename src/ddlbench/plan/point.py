@@ -8,8 +8,9 @@ from typing import Any
 from ddlbench.devices.device import Replay
 from ddlbench.devices.uneven import Uneven
 from ddlbench.files import sha256_json
-from ddlbench.plan.catalogue import FRAMEWORKS, STRATEGIES, host_total
+from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.plan.sites import Sites
+from ddlbench.workers.strategies import STRATEGIES, host_total
 
 
 @dataclass(frozen=True)

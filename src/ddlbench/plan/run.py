@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddlbench.files import sha256_json
-from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.plan.point import Point
+from ddlbench.workers.strategies import STRATEGIES
 
 GROUP_KEYS = (  # what a living worker group cannot change
     "framework",

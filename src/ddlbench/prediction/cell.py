@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ddlbench.plan.catalogue import STRATEGIES, host_total
+from ddlbench.workers.strategies import STRATEGIES, host_total
 
 # Of what a table may say: beyond them it is damaged, and nothing could be computed of it.
 LIMITS: Mapping[str, tuple[float, float]] = {

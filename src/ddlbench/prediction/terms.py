@@ -9,10 +9,10 @@ known, and bytes that pass meanwhile take no time of their own.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.prediction.cell import Cell
 from ddlbench.prediction.workload import workload
 from ddlbench.protocol.tcp import RTO_MIN_MS
+from ddlbench.workers.strategies import STRATEGIES
 
 SEGMENT_BYTES = 1448  # of data in a TCP segment on Ethernet
 UNLIMITED_MBIT = (

@@ -23,7 +23,7 @@ from ddlbench.files import write_atomically
 from ddlbench.measurements import facts, provenance
 from ddlbench.measurements.store import Store
 from ddlbench.plan import Plan, Point, Run
-from ddlbench.plan.catalogue import BETWEEN_MACHINES, STRATEGIES
+from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.plan.settings import as_params
 from ddlbench.protocol.codec import written
 from ddlbench.runs.group_of_run import group_job
@@ -38,6 +38,7 @@ from ddlbench.shares.systematic_error import read_judged
 from ddlbench.sweep.attempts import FAILURE, attempt
 from ddlbench.sweep.session_job import SPENT, ProgressCounts, SessionJob, TelemetrySettings
 from ddlbench.system.processes import die_with_parent, run_to_its_end
+from ddlbench.workers.strategies import STRATEGIES
 
 SESSION = "ddlbench.sweep.session"
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ddlbench.plan import Point
-from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.protocol.messages import Trained
 from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.strategies import STRATEGIES
 
 _FIRST, _LAST = 2, 1  # steps that do not count; docs/strategies.md has what they took
 

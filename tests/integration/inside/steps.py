@@ -13,13 +13,13 @@ from ddlbench.launch.worker_group import WorkerGroup
 from ddlbench.network.link import Link
 from ddlbench.network.sites import SharedCards
 from ddlbench.network.star import Star
-from ddlbench.plan.catalogue import STRATEGIES
 from ddlbench.protocol.messages import (
     ModelShape,
     TimeCollective,
     Timed,
     TrainingPoint,
 )
+from ddlbench.workers.strategies import STRATEGIES
 from inside.group_jobs import group_job, training_point
 from inside.star import data_sent
 

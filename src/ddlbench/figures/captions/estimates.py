@@ -14,7 +14,7 @@ from ddlbench.measurements.metrics import (
     is_of_time,
     metric_of,
 )
-from ddlbench.plan.catalogue import STRATEGIES
+from ddlbench.workers.strategies import STRATEGIES
 
 _BOUNDS = {"interval": "95 % intervals", "range": "the range of too few repetitions for an interval"}
 OF_EPOCH = ("epoch_time_s",)
