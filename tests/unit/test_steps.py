@@ -5,9 +5,9 @@ from itertools import permutations
 
 import pytest
 
+from ddlbench.devices.alike import steps_are_alike
 from ddlbench.devices.device import Replay
 from ddlbench.devices.uneven import Jitter, Uneven
-from ddlbench.measurements.statistics import steps_are_alike
 from ddlbench.plan import load
 from ddlbench.plan.point import Inside
 from ddlbench.plan.sites import Sites, Wire
@@ -136,7 +136,7 @@ def test_replays_are_repeated_until_their_interval_is_narrow_where_chance_has_a_
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_record_tells_asynchronous_strategies_by_their_names(strategy):
+def test_steps_of_several_workers_are_alike_where_these_take_them_together(strategy):
     point = replaying(strategy=strategy, workers=2)
     assert steps_are_alike(point.as_dict()) == STRATEGIES[strategy].is_synchronous
 

@@ -68,6 +68,11 @@ class Replay:
         """The whole step on one device, without any communication."""
         return self.forward_ms + sum(self.backward_ms) + self.optimizer_ms
 
+    @property
+    def waits(self) -> bool:
+        """Whether it is replayed by waiting, as a GPU's step is."""
+        return self.kind == "gpu"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from ddlbench.devices.alike import steps_are_alike
 from ddlbench.protocol.measure import StopRule
 from ddlbench.protocol.tcp import RTO_MIN_MS
 
@@ -191,25 +192,6 @@ def is_of_a_fixed_number(point: Mapping[str, Any]) -> bool:
         True for a training to an accuracy, and where steps are alike.
     """
     return bool(point.get("epochs")) or steps_are_alike(point)
-
-
-def steps_are_alike(point: Mapping[str, Any]) -> bool:
-    """Tell whether all steps of a point take the same time, but for how busy the machine is.
-
-    Args:
-        point: as a record or a manifest holds it.
-
-    Returns:
-        True for a replay by waiting, unless chance has a part in it: jitter of hosts or links, lost packets, or the
-        order in which workers of an asynchronous server come.
-    """
-    sites = point.get("sites") or {"lans": {}, "wans": {}}
-    links = (point, *sites["lans"].values(), *sites["wans"].values())
-    have_chance = any(link.get("loss_percent") or link.get("jitter_ms") for link in links)
-    has_jitter = bool((point.get("uneven") or {}).get("jitter"))
-    is_asynchronous = point["workers"] > 1 and point["strategy"].endswith("_async")
-    waits = (point.get("replay") or {}).get("kind") == "gpu"
-    return waits and not (have_chance or has_jitter or is_asynchronous)
 
 
 def needs_repetition(values: Sequence[float], rule: StopRule) -> bool:

@@ -186,7 +186,7 @@ def replayed_compute_ms(point: Mapping[str, Any]) -> float | None:
         Milliseconds; None: compute takes CPU time.
     """
     replay = Replay.from_dict(point["replay"]) if point.get("replay") else None
-    return replay.step_ms if replay and replay.kind == "gpu" else None
+    return replay.step_ms if replay and replay.waits else None
 
 
 def _by_epoch(records: Sequence[Record]) -> Iterable[tuple[int, list[Record]]]:

@@ -146,7 +146,7 @@ class Point:
     @property
     def waits(self) -> bool:
         """Whether compute is replayed by waiting, as a GPU's is; steps then take long, and differ by jitter alone."""
-        return self.replay is not None and self.replay.kind == "gpu"
+        return self.replay is not None and self.replay.waits
 
     @property
     def slowest_replay_ms(self) -> float:

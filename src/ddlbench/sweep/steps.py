@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 from time import monotonic
 
+from ddlbench.devices.alike import steps_are_alike
 from ddlbench.launch.group_member import WorkerStalled
 from ddlbench.launch.worker_group import WorkerGroup
-from ddlbench.measurements.statistics import steps_are_alike
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
 from ddlbench.protocol.messages import Trained
