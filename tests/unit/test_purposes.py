@@ -43,7 +43,15 @@ WORDS = [
     *(f"figures {file.stem}" for file in sorted((PACKAGE.parents[1] / "config/studies").glob("*.yaml"))),
 ]
 OURS = Package(PACKAGE)
-RUNNING = ("network", "launch", "hosts", "telemetry", "workers", "sandbox", "system", "cluster")
+DRIVER = (
+    "ddlbench.runs.measure_run"  # it hands settings to the session, and lists the records that this has kept
+)
+OF_THE_DRIVER = {  # what it takes besides, each with the reason why that does not decide what is measured
+    **purposes.CHECKING_ENGINES,
+    "ddlbench.runs.invocation": "It says which runs are wanted at the same time.",
+    "ddlbench.runs.machine_lock": "It waits until nothing else measures here.",
+    "ddlbench.runs.time_left": "It says how long the runs that are left may take.",
+}
 
 
 def closure(words):
@@ -70,11 +78,17 @@ def test_what_is_left_out_exists_is_reached_and_has_a_reason_of_one_sentence(nam
     assert (reason.count("."), reason[-1]) == (1, ".")
 
 
-def test_every_module_of_the_rooms_that_run_workers_decides_something_or_is_left_out_by_name():
-    decides = set().union(*map(closure, WORDS))
-    left_out = {module for module in OURS.files for name in EXCLUSIONS if f"{module}.".startswith(f"{name}.")}
-    rooms = tuple(f"ddlbench.{room}." for room in RUNNING)
-    assert {module for module in OURS.files if module.startswith(rooms)} - decides - left_out == set()
+@pytest.mark.parametrize("words", [words for words in WORDS if words.startswith("measure ")])
+def test_what_the_driver_of_a_run_reaches_decides_or_is_left_out_by_name(words):
+    reached = OURS.source(DRIVER).reached
+    assert OF_THE_DRIVER.keys() <= reached
+    without = {**purpose_of(words).without, **OF_THE_DRIVER}
+    assert set(OURS.closure(reached, without)) - closure(words) == set()
+
+
+def test_what_makes_the_speed_of_vcpus_decides_as_measured_times_are_divided_by_it():
+    speed = {"ddlbench.runs.vcpus", "ddlbench.shares.amdahl", "ddlbench.probes.thread_scaling"}
+    assert speed <= closure("measure torch")
 
 
 @pytest.mark.parametrize("worker", FRAMEWORKS)

@@ -45,6 +45,7 @@ MEASURING = {
     "ddlbench.measurements.store": "It keeps records and finds them again; they are made before.",
     "ddlbench.measurements.record": "It checks records, and derives numbers from what was measured.",
     "ddlbench.measurements.statistics": "It says how often to repeat, which is not in the fingerprint either.",
+    "ddlbench.runs.inventory": "It says what the store lacks, and computes fingerprints.",
     "ddlbench.shares.systematic_error": "It says how far a time may be off, and changes none.",
     "ddlbench.sweep.attempts": "It notes when a run was tried and why that ended.",
     "ddlbench.sweep.progress": "It prints lines on the terminal.",
@@ -75,7 +76,9 @@ class Purpose:
 
 
 PURPOSES = {
-    "measure": Purpose(("ddlbench.sweep.session", "ddlbench.runs.placement"), MEASURING),
+    "measure": Purpose(
+        ("ddlbench.sweep.session", "ddlbench.runs.group_of_run", "ddlbench.runs.vcpus"), MEASURING
+    ),
     "threads": Purpose(("ddlbench.probes.thread_scaling",), MEASURING),
     "faults": Purpose(("ddlbench.runs.faults",), {**MEASURING, **CHECKING_ENGINES}),
     "point_to_point": Purpose(
