@@ -101,6 +101,11 @@ def test_what_is_done_counts(tmp_path, name, before, after):
     assert code(tmp_path, FILES) != code(tmp_path, edited(name, before, after))
 
 
+def test_words_that_are_not_inside_raise_count(tmp_path):
+    first, other = ({"main": f'def say():\n    print("{words}")\n'} for words in ("so far", "up to now"))
+    assert code(tmp_path, first) != code(tmp_path, other)
+
+
 def test_another_function_of_the_same_name_counts(tmp_path):
     roots = ("p.main", "p.other")
     changed = edited(

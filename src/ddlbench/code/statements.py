@@ -1,8 +1,9 @@
 """The content of a module of ours: what its code does, whatever the module's folder and name.
 
 Two versions of a statement have the same text here if they differ only in docstrings, comments, formatting, annotations
-of functions and variables, the words of errors that they raise, imports of our own modules, or the names of these. The
-text is the same under each version of Python from 3.11 on, which `ast.dump` is not.
+of functions and variables, the words of errors that they raise, imports of our own modules, or the names of these. Only
+words inside `raise` are left out; all others count, as those of a progress line, because what reads them is not known.
+The text is the same under each version of Python from 3.11 on, which `ast.dump` is not.
 """
 
 import ast
