@@ -13,6 +13,7 @@ EARLY_MS = (
     0.5  # a packet is let go 0.2 ms early, which that takes, on each of two ways; a delay is never shorter
 )
 LAN = {"bandwidth_mbit": 500}
+TIMES = 15  # of what is timed
 
 
 def sites(there: dict[str, float], back: dict[str, float], lan: dict[str, float] = LAN) -> dict[str, Any]:
@@ -26,15 +27,16 @@ def sites(there: dict[str, float], back: dict[str, float], lan: dict[str, float]
 
 def test_each_direction_between_two_sites_has_its_own_latency(sandbox, backend):
     there, back = {"bandwidth_mbit": 100, "latency_ms": 10}, {"bandwidth_mbit": 100, "latency_ms": 30}
-    found = sandbox("site_times_ms", backend=backend, sites=sites(there, back))
+    found = sandbox("site_times_ms", backend=backend, sites=sites(there, back), times=TIMES)
     assert min(found["wan"]) > 40 - EARLY_MS
     assert min(found["near -> far"]) > 10 - EARLY_MS
     assert min(found["far -> near"]) > 30 - EARLY_MS
     # Neither has the other's, and what stays on a site passes neither.
     ways = {"near -> far": 10, "far -> near": 30}
     assert found["given_ms"] == dict.fromkeys(("near 1", "near 2", "far 3"), 0) | ways
-    assert [found["passed_of_lan"][way] for way in ways] == [0, 0]
-    assert min(found["passed_of_lan"][host] for host in ("near 1", "near 2")) > 0
+    # The kernel sends packets by itself, to find neighbours, but not one for each connection.
+    assert max(found["passed_of_lan"][way] for way in ways) < TIMES
+    assert min(found["passed_of_lan"][host] for host in ("near 1", "near 2")) >= TIMES
 
 
 def test_a_hosts_lan_comes_on_top_of_the_wan(sandbox):

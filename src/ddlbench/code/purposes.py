@@ -22,7 +22,7 @@ ALWAYS = {
     "ddlbench.code": "It tells codes apart and measures nothing.",
     "ddlbench.errors": "Errors end what goes wrong; their words are for people.",
     "ddlbench.files": "It writes and hashes files, whatever is in them.",
-    "ddlbench.devices.division": "It divides the time of a step, and its parts are in the fingerprint.",
+    "ddlbench.devices.step_division": "It divides the time of a step, and its parts are in the fingerprint.",
     "ddlbench.plan.config": "What it reads is in the fingerprint, or in a rule's parameters.",
     "ddlbench.plan.request": "It says what is asked of a scheduler.",
     "ddlbench.plan.settings": "The values that it holds are in the fingerprint, or in a rule's parameters.",
