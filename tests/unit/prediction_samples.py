@@ -11,7 +11,7 @@ CONV1_BYTES = 4 * 152_410
 
 def cell(**changes):
     kind = {"model": "conv1", "image_shape": "28x28x1", "framework": "torch", "bandwidth_mbit": 1000.0}
-    return Cell(**{"batch_size": 128, "workers": 2, **kind, **changes})
+    return Cell(**{"batch_size": 128, "workers": 2, "vcpus": 1.0, **kind, **changes})
 
 
 def true_ms(of):

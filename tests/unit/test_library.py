@@ -66,6 +66,15 @@ async def settled(library):
 
 
 @pytest.mark.usefixtures("learning")
+def test_an_imported_table_does_not_say_how_many_vcpus_its_hosts_have(serving):
+    (serving.tables / "fig.csv").write_text(f"{COLUMNS},vcpus\np1,{ROW},128,2,25.5,4\n")
+    write_imported(serving.imported / "theirs.csv", [Measured(Cell(128, 2), 25.5)], "step")
+    library = Library(serving)
+    asyncio.run(settled(library))
+    assert {name: each.says_vcpus for name, each in library.stored.items()} == {"here": True, "theirs": False}
+
+
+@pytest.mark.usefixtures("learning")
 @pytest.mark.parametrize("cells", [",2,25.5", "128,,25.5", "128,two,25.5", "inf,2,25.5", "128,2,fast"])
 def test_a_row_that_has_no_number_is_a_problem_of_its_table_and_a_mended_table_is_read(serving, cells):
     async def story():

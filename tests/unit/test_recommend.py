@@ -245,6 +245,7 @@ def test_traffic_that_nobody_can_count_is_left_out_of_the_cost_and_the_answer_sa
         (["--image-shape", ""], 2, "--image-shape: "),
         (["--image-shape", "28x28"], 1, "was not measured"),
         (["--vcpus", "0"], 2, "is not a number of vCPUs"),
+        (["--vcpus", "2"], 1, "this table does not say how many vCPUs its hosts have"),
         (["--workers", *map(str, range(1, 66))], 2, "--workers: "),
     ],
 )

@@ -36,7 +36,7 @@ class Cell:
         strategy: how workers agree on gradients, a name of the catalogue.
         devices: what computes; where compute is replayed, the device that it is of.
         runtime: what the workers run in.
-        vcpus: of each host.
+        vcpus: of each host; None: nobody knows.
         memory_gb: of each host; None: nobody knows.
         host_count: hosts that the study has; None: also one for each server.
     """
@@ -52,7 +52,7 @@ class Cell:
     strategy: str = "ring_allreduce"
     devices: str = "cpu"
     runtime: str = "bare"
-    vcpus: float = 1.0
+    vcpus: float | None = None
     host_count: int | None = None
     memory_gb: float | None = None
 

@@ -172,7 +172,7 @@ def _cell(row: Mapping[str, Any]) -> Cell:
         latency_ms=_number(row, "latency_ms") or 0.0,
         bandwidth_mbit=_number(row, "bandwidth_mbit"),
         loss_percent=_number(row, "loss_percent") or 0.0,
-        vcpus=_number(row, "vcpus") or 1.0,
+        vcpus=_number(row, "vcpus"),
         host_count=int(_number(row, "host_count") or 0) or None,
         memory_gb=_number(row, "memory_gb"),
         devices=str(row["devices"]) if _is_empty(row.get("replay")) else without_origin(str(row["replay"])),

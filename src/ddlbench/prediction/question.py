@@ -63,13 +63,16 @@ def choices(measured: Sequence[Measured], given: Mapping[str, Value], workers: S
         The choices.
 
     Raises:
-        Unanswerable: a name was never measured; lists those that were. Or there are too many choices.
+        Unanswerable: a name was never measured; lists those that were. Or nobody knows the hosts' vCPUs that are
+            said, or there are too many choices.
     """
     known: dict[str, Value] = {name: value for name, value in given.items() if value is not None}
     cells = [each.cell for each in measured]
     for name in NAMES:
         if name in known:
             cells = _with(cells, name, known[name])
+    if "vcpus" in known and not any(_values(cells, "vcpus")):
+        raise Unanswerable("vcpus", "this table does not say how many vCPUs its hosts have")
     usual = _usual(cells, known)
     assumed = {
         name: _in_words(value)

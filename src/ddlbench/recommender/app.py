@@ -139,6 +139,7 @@ def api(serving: Serving, library: Library) -> FastAPI:
                 "measurements": each.count,
                 "version": each.version,
                 "problem": library.problem(each.name),
+                "says_vcpus": bool(each.says_vcpus),  # SQLite has no other than 0 and 1
                 "names": await asyncio.to_thread(library.database.names, each.name),
             }
             for each in library.stored.values()

@@ -56,6 +56,7 @@ class Stored:
         per: what its times are of, `step` or `epoch`.
         problem: why it cannot be read; None: it could.
         count: measurements.
+        says_vcpus: whether any of them says how many vCPUs its hosts have.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Stored:
     per: str
     problem: str | None
     count: int
+    says_vcpus: bool
 
 
 class Database:
@@ -141,8 +143,8 @@ class Database:
             return [
                 Stored(*row)
                 for row in connection.execute(
-                    "select name, version, per, problem, (select count(*) from measurement"
-                    " where table_name = name and time_ms is not null) from source order by name != ?, name",
+                    "select name, version, per, problem, count(time_ms), count(vcpus) > 0 from source"
+                    " left join measurement on table_name = name group by name order by name != ?, name",
                     [HERE],
                 )
             ]

@@ -47,7 +47,9 @@ class Training(BaseModel):
     devices: Name | None = None
     runtime: Name | None = None
     image_shape: Annotated[Name | None, Field(description="height x width x channels, as 28x28x1")] = None
-    vcpus: Annotated[float | None, _within("vcpus", "of each host")] = None
+    vcpus: Annotated[
+        float | None, _within("vcpus", "of each host; refused where the table does not say them")
+    ] = None
     workers: Annotated[
         tuple[Workers, ...],
         Field(
@@ -253,6 +255,7 @@ def _warnings(price: Price | None, cell: Cell, today: date) -> list[str]:
     """What is doubtful about a price: its age, and whether it is of such machines as were measured."""
     if price is None:
         return []
-    differs = price.vcpus != cell.vcpus and cell.model
-    other = f"{price.machine} has {price.vcpus:g} vCPUs, and the times are of hosts with {cell.vcpus:g}"
-    return [each for each in (price.warning(today), other if differs else None) if each]
+    other = None
+    if cell.vcpus not in (None, price.vcpus):
+        other = f"{price.machine} has {price.vcpus:g} vCPUs, and the times are of hosts with {cell.vcpus:g}"
+    return [each for each in (price.warning(today), other) if each]

@@ -10,9 +10,7 @@ from ddlbench.prediction.estimate import Estimate
 from ddlbench.prediction.foreign import table
 from ddlbench.prediction.prices import Price
 
-ORIGIN = Field(
-    description="emulated hosts, replayed compute, a cluster, or a table of others; empty: not known"
-)
+ORIGIN = Field(description="emulated hosts, replayed compute, a cluster, or a table of others; or empty")
 
 
 class Reply(BaseModel):
@@ -84,9 +82,7 @@ class Recommendation(Reply):
     options: list[Option] = Field(description="all that may be taken, the best first")
     excluded: list[Excluded]
     per: str = Field(description="what was timed: step or epoch")
-    assumed: dict[str, str] = Field(
-        description="what the question did not say, and what was taken: as it was measured together most often"
-    )
+    assumed: dict[str, str] = Field(description="not said, so taken as measured together most often")
     warnings: list[str]
     words: str = Field(description="the same as text, for people")
     version: str = Field(description="of the measurements")
@@ -135,7 +131,7 @@ class Measurement(Reply):
     strategy: str
     devices: str
     runtime: str
-    vcpus: float
+    vcpus: float | None
     host_count: int | None
     memory_gb: float | None
     time_ms: float
@@ -164,6 +160,7 @@ class Table(Reply):
     measurements: int
     version: str
     problem: str | None
+    says_vcpus: bool = Field(description="whether it says how many vCPUs its hosts have")
     names: dict[str, list[str]]
 
 

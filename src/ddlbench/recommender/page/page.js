@@ -44,6 +44,7 @@ function showNames() {
     fill(form.elements[name], values.map((each) => [each, each.replaceAll("_", " ")]), COMPARED.includes(name) ? "any" : "as measured most often");
     form.querySelector(`[data-when=${name}]`).hidden = values.length < 2;
   }
+  form.querySelector("[data-when=vcpus]").hidden = !table?.says_vcpus && !form.elements.vcpus.value; // what is said is refused there
   document.getElementById("steps-label").textContent = table?.per === "epoch" ? "Epochs" : "Steps";
 }
 
