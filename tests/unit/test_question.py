@@ -54,6 +54,17 @@ def test_what_is_not_said_is_as_it_was_measured_with_the_numbers_that_are_said()
     assert {each.latency_ms for each in choices(measured, asked | {"latency_ms": 49.0}).cells} == {49.0}
 
 
+def test_what_is_trained_is_the_same_at_each_batch_size():
+    measured = [*MEASURED, *of((2, K80), (2, {"model": "mlp", "latency_ms": 7.0}))]
+    trained = [
+        (each.model, each.devices)
+        for batch in (64.0, 100.0, 128.0, 192.0)
+        for latency in (0.0, 7.0, 20.0)
+        for each in choices(measured, {"batch_size": batch, "latency_ms": latency}).cells
+    ]
+    assert {*trained} == {("conv1", "cpu")}
+
+
 def test_a_question_may_name_what_computes_as_far_as_hosts_differ_in_it():
     measured = of((3, SMALL), (2, LARGE), (2, LARGE | {"image_shape": "32x32x3"}))
     found = choices(measured, {"batch_size": 128.0, "vcpus": 2.0, "image_shape": "32x32x3"})

@@ -12,8 +12,9 @@ from ddlbench.prediction.cell import Cell, Measured
 MOST_OPTIONS = 256  # of workers, frameworks and strategies that are compared at once
 TRAINING = ("model", "devices", "runtime", "image_shape")
 NAMES = (*TRAINING, "framework", "strategy")
-# Of what the question does not say, that is taken which was measured together most often.
-TOGETHER = (TRAINING, ("vcpus", "host_count", "memory_gb"), ("bandwidth_mbit", "latency_ms", "loss_percent"))
+# Of what the question does not say, that is taken which was measured together most often; beside what is trained, by
+# the question's numbers.
+TOGETHER = (("vcpus", "host_count", "memory_gb"), ("bandwidth_mbit", "latency_ms", "loss_percent"))
 
 Value = float | str | None  # of a key of a Cell
 
@@ -54,8 +55,8 @@ def choices(measured: Sequence[Measured], given: Mapping[str, Value], workers: S
     Args:
         measured: cells with their times.
         given: keys of a Cell with their values, `batch_size` among them. Without a framework or strategy all
-            measured ones are there to choose from; of all else, what was measured most often, with such numbers as
-            are given if any was.
+            measured ones are there to choose from; of all else, what was measured most often: what is trained by names
+            alone, hosts and link with such numbers as are given if any was.
         workers: numbers to choose from; none: from 1 to the most that were measured, or those that were measured if
             that would be too many choices.
 
@@ -123,18 +124,29 @@ def _values(cells: Sequence[Cell], name: str) -> list[Any]:
 
 
 def _usual(cells: list[Cell], known: Mapping[str, Value]) -> dict[str, Value]:
-    """What is not said, as it was measured together most often; with the numbers that are said, if any was."""
+    """What is not said, as it was measured together most often; hosts and link with such numbers as are said.
+
+    What is trained is no matter of numbers: each batch size would be another model's.
+    """
     alike = [cell for cell in cells if not cell.is_alone] or cells  # the link of one alone says nothing
+    found, alike = _most_often(alike, TRAINING, known)
     for name, value in known.items():
         alike = [cell for cell in alike if getattr(cell, name) == value] or alike
-    found: dict[str, Value] = {}
     for names in TOGETHER:
-        wanted = [name for name in names if name not in known]
-        together = [tuple(getattr(cell, name) for name in wanted) for cell in alike]
-        ((usual, _),) = Counter(together).most_common(1)
-        alike = [cell for cell, values in zip(alike, together, strict=True) if values == usual]
-        found |= zip(wanted, usual, strict=True)
+        more, alike = _most_often(alike, names, known)
+        found |= more
     return found
+
+
+def _most_often(
+    cells: list[Cell], names: Sequence[str], known: Mapping[str, Value]
+) -> tuple[dict[str, Value], list[Cell]]:
+    """The values of names that are not known, as they are together most often; and the cells that have them."""
+    wanted = [name for name in names if name not in known]
+    together = [tuple(getattr(cell, name) for name in wanted) for cell in cells]
+    ((usual, _),) = Counter(together).most_common(1)
+    have = [cell for cell, values in zip(cells, together, strict=True) if values == usual]
+    return dict(zip(wanted, usual, strict=True)), have
 
 
 def _in_words(value: Value) -> str:
