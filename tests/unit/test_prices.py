@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+from prediction_samples import cell
 
 from ddlbench.errors import ConfigError
+from ddlbench.prediction.choice import Goal
 from ddlbench.prediction.prices import read_prices
+from ddlbench.recommender.inquiry import countable
 from tests.support.repository import REPOSITORY
 
 
@@ -17,6 +20,21 @@ def test_each_price_has_a_link_and_a_date_and_is_said_to_be_old_after_half_a_yea
         day = datetime.date.fromisoformat(price.date)
         assert price.warning(day) is None
         assert price.date in price.warning(day + datetime.timedelta(days=181))
+
+
+@pytest.mark.parametrize(
+    ("changes", "doubt"),
+    [
+        ({"vcpus": 1.0}, ["t2.large has 2 vCPUs, and the times are of hosts with 1"]),
+        ({"vcpus": 2.0}, []),
+        ({"vcpus": None}, []),
+        ({"devices": "K80"}, ["the times are of K80; t2.large may not have it"]),
+    ],
+)
+def test_the_price_of_another_machine_than_was_measured_is_doubted(changes, doubt):
+    price = read_prices(REPOSITORY / "config/prices.yaml", REPOSITORY)["t2.large"]
+    day = datetime.date.fromisoformat(price.date)
+    assert countable(Goal(price=price), "step", cell(**changes), day)[1] == doubt
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,8 @@ def _warnings(price: Price | None, cell: Cell, today: date) -> list[str]:
     if price is None:
         return []
     other = None
-    if cell.vcpus not in (None, price.vcpus):
+    if cell.devices != "cpu":
+        other = f"the times are of {cell.devices}; {price.machine} may not have it"
+    elif cell.vcpus not in (None, price.vcpus):
         other = f"{price.machine} has {price.vcpus:g} vCPUs, and the times are of hosts with {cell.vcpus:g}"
     return [each for each in (price.warning(today), other) if each]
