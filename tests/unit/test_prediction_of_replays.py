@@ -1,11 +1,13 @@
 """Predictions of replayed compute, which is known, and of bytes that pass meanwhile."""
 
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from prediction_samples import cell, measure
 
 from ddlbench.prediction.cell import Measured
+from ddlbench.prediction.estimate import estimates
 from ddlbench.prediction.measured import from_tables
 from ddlbench.prediction.predictor import learn
 from ddlbench.prediction.replayed import replayed
@@ -63,6 +65,15 @@ def test_more_workers_of_a_replayed_device_are_predicted_from_few_among_others()
     few = [of_k80(32, n, 660 + n, 660.0, bandwidth_mbit=10_000.0) for n in (1, 2)]
     found = learn([*others, *few]).predict(of_k80(32, 4, 0, bandwidth_mbit=10_000.0).cell)
     assert found.time_ms == pytest.approx(660, rel=0.05)
+
+
+def test_the_vcpus_of_a_host_do_not_matter_where_another_device_computes():
+    measured = [of_k80(32, n, 660 + n, 660.0) for n in (1, 2, 3)]
+    asked = [replace(measured[1].cell, vcpus=vcpus) for vcpus in (1.0, 64.0, None)]
+    found = estimates(learn(measured), measured, asked)
+    assert {(each.is_measured, each.unknown, round(each.time_ms, 6)) for each in found} == {
+        (True, None, 662.0)
+    }
 
 
 def test_a_table_says_what_was_replayed(tmp_path):

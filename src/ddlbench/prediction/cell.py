@@ -72,6 +72,11 @@ class Cell:
         return f"{self.machine}/{self.model}/{self.image_shape}"
 
     @property
+    def processors(self) -> float:
+        """What computes at once in a host: its vCPUs; one, where another device computes, or nobody knows them."""
+        return self.vcpus if self.vcpus and self.devices == "cpu" else 1.0
+
+    @property
     def has_server(self) -> bool:
         """Whether processes besides the workers have the parameters."""
         return self.strategy in STRATEGIES and STRATEGIES[self.strategy].servers > 0

@@ -139,8 +139,14 @@ def _same(one: Cell, other: Cell) -> bool:
 
 
 def _compared(cell: Cell) -> Cell:
-    """A cell without what does not matter: the link of a worker alone, memory, and hosts beyond those that are used."""
-    cell = replace(cell, memory_gb=None, host_count=cell.hosts, batch_size=float(cell.batch_size))
+    """A cell without what does not matter: a lone worker's link, memory, hosts beyond those used, a GPU's vCPUs."""
+    cell = replace(
+        cell,
+        vcpus=cell.processors,
+        memory_gb=None,
+        host_count=cell.hosts,
+        batch_size=float(cell.batch_size),
+    )
     if cell.is_alone:
         return replace(cell, latency_ms=0.0, bandwidth_mbit=None, loss_percent=0.0)
     return cell

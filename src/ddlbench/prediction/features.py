@@ -23,13 +23,13 @@ def coordinates(cell: Cell) -> list[float]:
         cell: any.
 
     Returns:
-        Logarithms to the base of 2: images of a worker's core, workers, and milliseconds (more than one) that bytes,
-        round trips and loss take.
+        Logarithms to the base of 2: images of a worker's processor, workers, and milliseconds (more than one) that
+        bytes, round trips and loss take.
     """
     alone = cell.is_alone
     wire_ms = 0.0 if alone else sent_bytes(cell) * 8e-3 / (cell.bandwidth_mbit or UNLIMITED_MBIT)
     return [
-        math.log2(cell.batch_size / cell.workers / (cell.vcpus or 1.0)),
+        math.log2(cell.batch_size / cell.workers / cell.processors),
         math.log2(cell.workers),
         math.log2(1 + wire_ms),
         math.log2(1 + trips(cell) * cell.latency_ms),

@@ -121,9 +121,7 @@ def terms(cell: Cell, replayed_ms: float | None = None) -> Iterator[Term]:
 
 
 def _local(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
-    images = (
-        cell.batch_size / (cell.vcpus or 1.0) * workload(cell.model, cell.image_shape).giga_multiplications
-    )
+    images = cell.batch_size / cell.processors * workload(cell.model, cell.image_shape).giga_multiplications
     yield "compute", cell.training, cell.machine, images / cell.workers
     yield "undivided", cell.machine, "", images
     yield "fixed", cell.training, cell.machine, 1.0
