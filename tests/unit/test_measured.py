@@ -5,7 +5,7 @@ from prediction_samples import cell
 
 from ddlbench.errors import DdlbenchError
 from ddlbench.prediction.cell import Measured
-from ddlbench.prediction.measured import from_files, from_tables
+from ddlbench.prediction.measured import Knowledge, from_files, from_tables
 
 HEADER = (
     "point_id,epoch,status,framework,strategy,runtime,devices,model,image_shape,batch_size,workers,host_count,"
@@ -50,25 +50,40 @@ def test_what_computes_is_the_device_that_is_replayed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("epochs", "steps"),
+    ("epochs", "batch", "steps"),
     [
-        ([",", ","], None),
-        (["60000,", ","], 60_000 / 256),
-        (["60000,", "60000,"], 60_000 / 256),
-        (["60000,", "50000,"], None),
-        ([",1563", ",1563"], 1563),
-        ([",1563", "60000,"], None),
+        ([",", ","], 256, None),
+        (["60000,", ","], 256, 60_000 / 256),
+        (["60000,", "60000,"], 256, 60_000 / 256),
+        (["60000,", "50000,"], 256, None),
+        ([",1563", ",1563"], 128, 1563),
+        ([",1563", ",1563"], 256, None),
+        ([",1563", "60000,"], 128, None),
+        ([",1563", "60000,"], 256, 60_000 / 256),
     ],
 )
-def test_an_epoch_has_as_many_steps_as_all_studies_of_the_model_say_that_say_it(tmp_path, epochs, steps):
+def test_an_epoch_has_as_many_steps_as_all_studies_of_the_model_say_that_say_it(
+    tmp_path, epochs, batch, steps
+):
     rows = [
         f"{number},,measured,{NAMES},128,2,4,2,400,10,0,25.5,24,27,{each}"
         for number, each in enumerate(epochs)
     ]
     rows.append("other,,measured,torch,ring_allreduce,bare,cpu,mlp,28x28x1,128,2,4,2,400,10,0,25.5,24,27,5,")
     (tmp_path / "fig.csv").write_text("\n".join([f"{HEADER},epoch_images,epoch_steps", *rows]) + "\n")
-    found = from_files([tmp_path / "fig.csv"]).epoch_steps(cell(batch_size=256.0))
+    found = from_files([tmp_path / "fig.csv"]).epoch_steps(cell(batch_size=batch))
     assert found == (steps and pytest.approx(steps))
+
+
+def test_an_epoch_has_as_many_steps_as_a_study_with_the_same_devices_says():
+    said = {
+        "cpu": {"epoch_images": 60_000.0},
+        "K80": {"epoch_images": 50_000.0},
+        "V100": {"epoch_steps": 128.0},
+    }
+    known = Knowledge([Measured(cell(devices=name), 1.0, **each) for name, each in said.items()], [], "step")
+    steps = [known.epoch_steps(cell(devices=name)) for name in (*said, "other")]
+    assert steps == [60_000 / 128, 50_000 / 128, 128, None]
 
 
 @pytest.mark.parametrize(

@@ -51,17 +51,25 @@ class Knowledge:
             cell: any.
 
         Returns:
-            Steps; 1 where epochs were timed. None: no study of its model and image shape says that, or they differ.
+            Steps; 1 where epochs were timed. Else as studies of its model and image shape say, with its devices if one
+            does; their steps hold at batches with which they were measured. None: none says that, or they differ.
         """
         if self.per == "epoch":
             return 1.0
         training = (cell.model, cell.image_shape)
         same = [each for each in self.measured if (each.cell.model, each.cell.image_shape) == training]
-        said = {(each.epoch_images, each.epoch_steps) for each in same} - {(None, None)}
-        if len(said) != 1:
-            return None
-        ((images, steps),) = said
-        return images / cell.batch_size if images else steps
+        on_its_devices = [each for each in same if each.cell.devices == cell.devices]
+        said = _epoch_steps(on_its_devices, cell.batch_size) or _epoch_steps(same, cell.batch_size)
+        return said.pop() if len(said) == 1 else None
+
+
+def _epoch_steps(measured: Iterable[Measured], batch_size: float) -> set[float | None]:
+    """All numbers of steps that an epoch has with a batch, as studies say."""
+    return {
+        each.epoch_images / batch_size if each.epoch_images else each.epoch_steps
+        for each in measured
+        if each.epoch_images or (each.epoch_steps and each.cell.batch_size == batch_size)
+    }
 
 
 def from_files(paths: Sequence[Path]) -> Knowledge:

@@ -98,6 +98,7 @@ class Predicted(Reply):
     low_ms: float | None
     high_ms: float | None
     epoch_s: float | None = Field(description="null: how many steps an epoch has is not known")
+    epoch_steps: float | None = Field(description="of an epoch; 1 where epochs were timed")
     epoch_low_s: float | None
     epoch_high_s: float | None
     is_measured: bool
@@ -275,6 +276,7 @@ def predicted(found: Estimate, epoch_steps: float | None) -> dict[str, Any]:
         "framework": found.cell.framework,
         "strategy": found.cell.strategy,
         **{name: value if math.isfinite(value) else None for name, value in times.items()},
+        "epoch_steps": epoch_steps,
         "is_measured": found.is_measured,
         "origin": found.origin,
         "unknown": found.unknown,
