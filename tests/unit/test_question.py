@@ -70,8 +70,28 @@ def test_a_question_may_name_what_computes_as_far_as_hosts_differ_in_it():
     found = choices(measured, {"batch_size": 128.0, "vcpus": 2.0, "image_shape": "32x32x3"})
     assert {(each.vcpus, each.memory_gb, each.image_shape) for each in found.cells} == {(2.0, 8.0, "32x32x3")}
     assert {each.vcpus for each in choices(measured, {"batch_size": 128.0, "vcpus": 16.0}).cells} == {16.0}
-    with pytest.raises(Unanswerable, match="image_shape '1x1x1' was not measured"):
+    with pytest.raises(
+        Unanswerable, match="image_shape '1x1x1' was not measured; measured: 28x28x1, 32x32x3"
+    ):
         choices(measured, {"batch_size": 128.0, "image_shape": "1x1x1"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"model": "mlp"}, "this table names no model"),
+        ({"framework": "mxnet", "image_shape": "1x1x1"}, "this table names no image_shape"),
+        (
+            {"devices": "K80", "framework": "mxnet"},
+            "'mxnet' was not measured with devices K80; measured: torch",
+        ),
+    ],
+)
+def test_a_name_that_was_not_measured_is_refused_with_what_it_was_not_measured_with(asked, message):
+    unnamed = {"model": "", "image_shape": ""}
+    measured = of((1, unnamed | {"framework": "mxnet"}), (1, unnamed | {"devices": "K80"}))
+    with pytest.raises(Unanswerable, match=message):
+        choices(measured, {"batch_size": 128.0} | asked)
 
 
 def test_a_model_is_asked_on_the_device_that_it_was_measured_on():

@@ -71,7 +71,7 @@ def choices(measured: Sequence[Measured], given: Mapping[str, Value], workers: S
     cells = [each.cell for each in measured]
     for name in NAMES:
         if name in known:
-            cells = _with(cells, name, known[name])
+            cells = _with(cells, name, known)
     if "vcpus" in known and not any(_values(cells, "vcpus")):
         raise Unanswerable("vcpus", "this table does not say how many vCPUs its hosts have")
     usual = _usual(cells, known)
@@ -106,16 +106,18 @@ def choices(measured: Sequence[Measured], given: Mapping[str, Value], workers: S
     return Choices(tuple(found), assumed)
 
 
-def _with(cells: list[Cell], name: str, value: Value) -> list[Cell]:
-    """Those cells that have a name; a number may be any, since numbers lie near each other."""
-    if not isinstance(value, str):
-        return cells
-    values = _values(cells, name)
+def _with(cells: list[Cell], name: str, said: Mapping[str, Value]) -> list[Cell]:
+    """Those cells, which have the names that are said before it, that have this one, too."""
+    value, values = str(said[name]), _values(cells, name)
     if found := [cell for cell, own in zip(cells, values, strict=True) if own == value]:
         return found
-    known = sorted({str(each) for each in values})
+    if not (known := sorted({*values} - {""})):
+        raise Unanswerable(name, f"this table names no {name}")
+    before = [f"{each} {said[each]}" for each in NAMES[: NAMES.index(name)] if each in said]
+    others = f" with {', '.join(before)}" if before else ""
     raise Unanswerable(
-        name, f"{name} {value!r} was not measured{nearest(value, known)}; measured: {', '.join(known)}"
+        name,
+        f"{name} {value!r} was not measured{others}{nearest(value, known)}; measured: {', '.join(known)}",
     )
 
 
