@@ -44,6 +44,15 @@ def test_what_is_not_said_is_what_was_measured_together_most_often():
     assert found.assumed == {"vcpus": "1", "memory_gb": "4"}
 
 
+@pytest.mark.parametrize(
+    ("strategy", "assumed"),
+    [("ring_allreduce", {}), ("parameter_server_sync", {"host_count": "3"})],
+)
+def test_hosts_that_a_study_has_are_told_where_a_server_may_be_on_one(strategy, assumed):
+    hosts = of((2, {"host_count": 3, "strategy": strategy}), (1, {"host_count": 2, "strategy": strategy}))
+    assert choices(hosts, {"batch_size": 1e6}).assumed == assumed
+
+
 def test_what_is_not_said_is_as_it_was_measured_with_the_numbers_that_are_said():
     measured = [*MEASURED, *of((2, K80), (2, LARGE | {"bandwidth_mbit": 400.0, "latency_ms": 50.0}))]
     asked = {"batch_size": 128.0, "latency_ms": 50.0}

@@ -75,11 +75,7 @@ def choices(measured: Sequence[Measured], given: Mapping[str, Value], workers: S
     if "vcpus" in known and not any(_values(cells, "vcpus")):
         raise Unanswerable("vcpus", "this table does not say how many vCPUs its hosts have")
     usual = _usual(cells, known)
-    assumed = {
-        name: _in_words(value)
-        for name, value in usual.items()
-        if value is not None and len({*_values(cells, name)}) > 1
-    }
+    differing = {name for name in usual if len({*_values(cells, name)}) > 1}
     known |= usual
     cells = [cell for cell in cells if all(getattr(cell, name) == known[name] for name in TRAINING)]
     systems = sorted({(cell.framework, cell.strategy) for cell in cells})
@@ -103,6 +99,11 @@ def choices(measured: Sequence[Measured], given: Mapping[str, Value], workers: S
         for framework, strategy in systems
         for count in counts
     ]
+    if not any(cell.has_server for cell in found):
+        differing -= {"host_count"}  # which says nothing but where the server is
+    assumed = {
+        name: _in_words(usual[name]) for name in usual if name in differing and usual[name] is not None
+    }
     return Choices(tuple(found), assumed)
 
 
