@@ -9,6 +9,7 @@ from ddlbench.prediction.choice import Goal, Option, cost_of
 
 MOST_SHOWN = 8  # options of each kind
 RUNNERS_UP = 3
+LEAST_GAIN = 0.0005  # of the best option's value; less is shown as 0.0 %
 MS = {"s": 1e3, "min": 6e4, "h": 3.6e6}
 
 
@@ -44,9 +45,9 @@ class Answer:
 
     @property
     def most_helpful(self) -> Option | None:
-        """The option whose measurement is expected to help most; None: none would."""
+        """The option whose measurement is expected to help most; None: none would by anything worth naming."""
         best = max(self.allowed, key=lambda option: option.gain, default=None)
-        return best if best and best.gain > 0 else None
+        return best if best and best.gain > LEAST_GAIN * self.allowed[0].value else None
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
@@ -112,7 +113,8 @@ def _lines(answer: Answer) -> Iterator[str]:
             yield f"  {_name(each, allowed)}: {_result(answer, each)}"
     if helpful := answer.most_helpful:
         share = 100 * helpful.gain / allowed[0].value if allowed[0].value else 0.0
-        yield f"\nMeasuring {_name(helpful, allowed)} would help most: {share:.1f} % better on average."
+        again = " again" if helpful.estimate.is_measured else ""
+        yield f"\nMeasuring {_name(helpful, allowed)}{again} would help most: {share:.1f} % better on average."
     excluded = [each for each in answer.options if each.excluded]
     if excluded and allowed:
         yield "\nLeft out:"

@@ -118,7 +118,7 @@ function showAnswer(answer, question) {
       `${words.option(each, options)}: ${words.time(each.time_s)}, ${each.worse_by_percent.toFixed(1)} % worse`))));
   }
   if (answer.measure_next) {
-    parts.push(element("p", `Measure next: ${words.option(answer.measure_next, options)}. It would help the choice most.`, { id: "measure-next" }));
+    parts.push(element("p", `Measure next: ${words.option(answer.measure_next, options)}${answer.measure_next.is_measured ? " again" : ""}. It would help the choice most.`, { id: "measure-next" }));
   }
   if (answer.excluded.length) {
     const items = answer.excluded.slice(0, 8).map((each) => element("li", `${words.option(each, [...options, ...answer.excluded])}: ${each.why}`));
