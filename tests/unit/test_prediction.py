@@ -162,7 +162,7 @@ def test_how_exact_measurements_without_bounds_are_is_learned_from_enough_of_the
     ]
     few = learn([*bounded[9:], *measure(grid(), noise)[:9]])
     assert few.unbounded_noise is None
-    assert "known to 3 %" in few.about_noise
+    assert "exact to 3 %" in few.about_noise
     assert "assumed" in few.about_noise
 
 

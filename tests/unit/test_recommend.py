@@ -201,7 +201,7 @@ def test_the_answer_names_cost_runners_up_and_an_old_price(anwar, capsys):
     assert "4.05 USD" in shown
     assert "4 workers" in shown.split("Next best:")[1]
     assert "the price of t2.large is from 2021-06-23" in shown
-    assert "measured times without bounds count as known to 3 % (a standard error), which is assumed" in shown
+    assert "times that were measured without bounds are taken as exact to 3 %, which is assumed" in shown
 
 
 @pytest.mark.parametrize(

@@ -128,10 +128,10 @@ class Predictor:
     def about_noise(self) -> str:
         """How exact measurements are taken to be that do not tell it, for people."""
         if self.unbounded_noise is None:
-            how_much, why = ASSUMED_NOISE, "which is assumed, as too few of them tell it"
+            exact, why = ASSUMED_NOISE, "which is assumed, as there are too few of them to find out"
         else:
-            how_much, why = self.unbounded_noise, "as far as they are from what the others suggest"
-        return f"measured times without bounds count as known to {100 * how_much:.2g} % (a standard error), {why}"
+            exact, why = self.unbounded_noise, "as far as they are from what the others suggest"
+        return f"times that were measured without bounds are taken as exact to {100 * exact:.2g} %, {why}"
 
     def _prediction(
         self,
