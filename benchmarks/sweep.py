@@ -152,7 +152,7 @@ def measured_points(swept: Mapping[str, Any]) -> list[Record]:
     """What was measured, a point each: id (fingerprint), point, whether it fits, steps of all repetitions, our time."""
     own_s = own_times_s(swept["records"], swept["sessions"], swept["wall_s"])
     points: dict[str, Record] = {}
-    for record in swept["records"]:
+    for record in (each for each in swept["records"] if each["status"] != "stalled"):
         new = {
             "point": record["point"],
             "words": words(record["point"]),

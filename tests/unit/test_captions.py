@@ -93,7 +93,7 @@ def test_a_mark_is_explained_by_its_estimator():
 def test_what_has_stalled_is_told_with_how_it_counts():
     words = "Given up because links stalled: 3 repetitions; the time until then counts as a step."
     assert words in said(batch_size=[64], stalled=1)[0]  # of three numbers of workers
-    words = "Not counted, as links stalled before a step was finished: 6 repetitions."
+    words = "Not counted, as links stalled before a quarter of the steps was finished: 6 repetitions."
     assert words in said(batch_size=[64], stalled_at_once=2)[0]
     assert "stalled" not in said(stalled=0, stalled_at_once=0)[0]
 

@@ -112,6 +112,12 @@ def test_what_has_stalled_at_once_is_tried_again_by_the_next_invocation_and_not_
     assert not stored.is_pending()
 
 
+def test_what_has_stalled_and_does_not_fit_is_not_tried_again_at_each_call(stored):
+    stored.add_stalled(0)
+    stored.add_unfit(1)
+    assert not stored.entry().is_to_try_again
+
+
 def test_what_has_stalled_at_once_is_no_estimate_and_its_number_is_not_used_again(stored):
     fewest = stored.inventory.measure.min_repetitions
     stored.add_stalled(0)

@@ -43,9 +43,9 @@ def aggregate(
         One row for each point, sorted; if the report says `per_epoch: true`, one for each point and epoch. Columns:
         study, grid, point_id, the point's keys, (epoch,) status, reason, repetitions, diverged (how many of them have
         no loss), stalled (how many of them were given up as their link stood still), stalled_at_once (how many others
-        were, before any step was finished: they do not count), steps (timed steps of all repetitions), launches (worker
-        groups that they were in), dilation (the largest of its repetitions) and dilation_least (not the same where more
-        was needed on the way),
+        were, before a quarter of their steps was finished: they do not count), steps (timed steps of all repetitions),
+        launches (worker groups that they were in), dilation (the largest of its repetitions) and dilation_least (not
+        the same where more was needed on the way),
         unexplained_wait_percent (for how long a thread of a host could run and did not, of the time, beyond what the
         host's other threads and its neighbours' shares explain), shares_hold (whether bursts of CPU got their hosts'
         shares of a core before the run), burst_percent (what bursts got of their host's share, the farthest from 100),

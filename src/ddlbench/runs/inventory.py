@@ -34,7 +34,7 @@ class ManifestEntry:
     status: str
     reason: str | None
     measurements: Sequence[str]
-    stalled: int = 0  # repetitions that are not among these, as they stalled before any step was finished
+    stalled: int = 0  # repetitions that are not among these: they stalled before a part was finished
     is_to_try_again: bool = False  # it lacks repetitions because of that
 
 
@@ -180,7 +180,8 @@ class Inventory:
         paths, last = [str(path) for path, _ in measured or found[-1:]], (measured or found)[-1][1]
         name, reason = last["status"], None if measured else last["reason"]
         stalled = sum(record["status"] == "stalled" for _, record in found)
-        lacks = stalled > 0 and len(measured) < fewest(point, self.measure)
+        fits = found[-1][1]["status"] != "does_not_fit"
+        lacks = stalled > 0 and fits and len(measured) < fewest(point, self.measure)
         return ManifestEntry(point.id, point.as_dict(), key, name, reason, paths, stalled, lacks)
 
     def differing_hosts(self, point: Point, run: Run) -> dict[str, list[str]]:

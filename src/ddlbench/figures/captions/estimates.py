@@ -50,7 +50,8 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         )
     if "stalled_at_once" in measured and (without := int(measured["stalled_at_once"].sum())):
         sentences.append(
-            f"Not counted, as links stalled before a step was finished: {counted(without, 'repetition')}."
+            "Not counted, as links stalled before a quarter of the steps was finished: "
+            f"{counted(without, 'repetition')}."
         )
     if y in LOSSES and (without := int(measured["diverged"].sum())):
         sentences.append(f"{counted(without, 'training')} diverged, and the medians are of the others.")

@@ -80,8 +80,18 @@ def measure_for_choice(
         again = was_measured(known.measured, advice.cell)
         table = measure(point, again)
         own = [*(each for each in own if each != table), table]
-        steps.append({"point": point.id, "why": advice.why, "gain": _finite(advice.gain)})
-        if from_files([*own, *tables]) == known:  # its link stalls, for instance: it is not tried once more
+        has_failed = (
+            from_files([*own, *tables]) == known
+        )  # its link stalls, for instance: it is not tried once more
+        steps.append(
+            {
+                "point": point.id,
+                "why": advice.why,
+                "gain": _finite(advice.gain),
+                "was_measured": not has_failed,
+            }
+        )
+        if has_failed:
             print(f"{words(point)}: it was not measured; see {table}", file=sys.stderr, flush=True)
             repeatable.discard(advice.cell)
             if not again:
@@ -100,8 +110,8 @@ def write_answer(file: Path, asked: Recommend, goal: Goal, warnings: Sequence[st
     """Write the answer, and print it for people.
 
     Args:
-        file: where it goes, as JSON: the question, its goal, why measuring stopped, what was measured, and the options
-            as of `ddlbench recommend --json`.
+        file: where it goes, as JSON: the question, its goal, why measuring stopped, what was tried, and the options as
+            of `ddlbench recommend --json`.
         asked: the question.
         goal: what was wanted.
         warnings: of the price.
