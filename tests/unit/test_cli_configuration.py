@@ -5,6 +5,8 @@ import yaml
 
 from ddlbench.cli.main import main
 from ddlbench.cli.results import summary
+from ddlbench.plan.config_files import configuration
+from ddlbench.runs.owner import claim, owner, owner_of
 from tests.support.small_study import small_repository
 
 
@@ -58,3 +60,12 @@ def test_a_name_after_the_files_is_told_to_come_before_them(capsys):
     assert (
         "small2000_fig1: there is no such file. Names of figures or studies come before --configfile" in said
     )
+
+
+def test_a_folder_of_results_tells_the_options_that_named_it(root):
+    asked = configuration([root / "first.yaml"], {"dilation": 8, "name": "trial"}, root=root)
+    claim(root / "results/trial", owner(asked, root))
+    found = owner_of(root / "results/trial")
+    assert found is not None
+    assert found.options() == "--configfile first.yaml --config dilation=8 name=trial"
+    assert found == owner(configuration([root / "first.yaml"], {"dilation": 8}, root=root), root)

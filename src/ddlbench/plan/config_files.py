@@ -15,6 +15,7 @@ DEFAULT_CONFIG = Path("config/config.yaml")
 OWN_FILE = "configuration"  # `--config configuration=FILE`: a file that Snakemake does not read
 NAME = "name"  # the key that tells the results of a configuration from those of others
 NAME_FORM = re.compile("[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
+PLACE = (NAME, "results", "results_outside")  # keys that say where results go
 LONGEST = 60  # letters of a name that consists of keys and values
 NO_RESULT_DEPENDS_ON = (
     "default_figures",
@@ -35,11 +36,13 @@ class Configuration(NamedTuple):
         settings: all files and values merged; not validated yet.
         files: those that it was read from, absolute, the default one first.
         changes: the values of the command line that results depend on, where they differ from those of the files.
+        place: those that say where results go.
     """
 
     settings: Any
     files: list[Path]
     changes: dict[str, Any]
+    place: dict[str, Any]
 
     def source(self, root: Path) -> str:
         """Name the files, for messages.
@@ -84,7 +87,8 @@ def configuration(files: Sequence[Path], overrides: Mapping[str, Any] = {}, *, r
     is_named = any(isinstance(each, Mapping) and NAME in each for each in (*others, values))
     if isinstance(settings, Mapping) and (others or changes) and not is_named:
         settings = {**settings, NAME: "-".join([*(path.stem for path in sources[1:]), *_words_of(changes)])}
-    return Configuration(settings, sources, changes)
+    place = {key: value for key, value in values.items() if key in PLACE}
+    return Configuration(settings, sources, changes, place)
 
 
 def _words_of(changes: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,12 @@ class Owner:
     Attributes:
         files: as `Configuration.files`, as paths below the repository.
         changes: as `Configuration.changes`.
+        place: as `Configuration.place`; results of the same configuration elsewhere are no other's.
     """
 
     files: tuple[str, ...]
     changes: Mapping[str, Any]
+    place: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def options(self) -> str:
         """Write the options by which Snakemake reads this configuration.
@@ -34,9 +36,8 @@ class Owner:
             Words for a shell; empty for the default configuration.
         """
         words = ["--configfile", *self.files[1:]] if self.files[1:] else []
-        if self.changes:
-            values = (f"{key}={_as_value(value)}" for key, value in self.changes.items())
-            words += ["--config", *values]
+        if given := {**self.changes, **self.place}:
+            words += ["--config", *(f"{key}={_as_value(value)}" for key, value in given.items())]
         return shlex.join(words)
 
 
@@ -54,7 +55,8 @@ def owner(configuration: Configuration, root: Path) -> Owner:
     Returns:
         Where it comes from.
     """
-    return Owner(tuple(relative_name(file, root) for file in configuration.files), configuration.changes)
+    files = tuple(relative_name(file, root) for file in configuration.files)
+    return Owner(files, configuration.changes, configuration.place)
 
 
 def owner_of(own_results: Path) -> Owner | None:
@@ -68,7 +70,8 @@ def owner_of(own_results: Path) -> Owner | None:
     """
     try:
         content = read_json(own_results / NOTE)
-        return Owner(tuple(map(str, content["files"])), dict(content["changes"]))
+        place = dict(content.get("place", {}))
+        return Owner(tuple(map(str, content["files"])), dict(content["changes"]), place)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
