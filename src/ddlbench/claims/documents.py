@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ddlbench.claims.report import decided, page
+from ddlbench.claims.report import judged, page
 from ddlbench.errors import DdlbenchError
 from ddlbench.files import write_atomically
 
@@ -14,7 +14,7 @@ END = "<!-- Written by hand: -->\n"
 
 
 def write_documents(csv: Path, root: Path) -> None:
-    """Write the verdicts into README.md, those that are decided, and into docs/claims.md, all with their reasons.
+    """Write the verdicts into README.md, those that were judged, and into docs/claims.md, all with their reasons.
 
     Args:
         csv: as of `report.judge_files`.
@@ -24,7 +24,7 @@ def write_documents(csv: Path, root: Path) -> None:
         DdlbenchError: a page has no lines that say where they go.
     """
     found = pd.read_csv(csv, dtype={"setup": str}).fillna({"setup": ""})
-    for name, tables in (("README.md", decided(found)), ("docs/claims.md", page(found))):
+    for name, tables in (("README.md", judged(found)), ("docs/claims.md", page(found))):
         before, begin, rest = (root / name).read_text().partition(BEGIN)
         _, end, after = rest.partition(END)
         if not end:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ddlbench.claims.claim import read_claims
-from ddlbench.claims.judge import CONTRADICTED, REPLICATED, VERDICTS, judge
+from ddlbench.claims.judge import NOT_REACHED, VERDICTS, judge
 from ddlbench.files import write_atomically
 
 Row = Mapping[Hashable, Any]
@@ -104,8 +104,8 @@ def page(found: pd.DataFrame) -> str:
     return f"{_counted(found)}\n{_table(['claim', 'verdict', 'measured with', 'ours', 'why'], rows)}"
 
 
-def decided(found: pd.DataFrame) -> str:
-    """Write the counts, and of what was decided our value beside the paper's, folded.
+def judged(found: pd.DataFrame) -> str:
+    """Write the counts, and of what could be judged our value, or why there is none, beside the paper's, folded.
 
     Args:
         found: as of `verdicts`.
@@ -114,14 +114,19 @@ def decided(found: pd.DataFrame) -> str:
         Markdown for GitHub.
     """
     rows = [
-        [f"{row['study']}: {row['says']}", row["verdict"], value_of(row) or row["reason"], _asked(row)]
+        [
+            f"{row['study']}: {row['says']}",
+            row["verdict"],
+            value_of(row) or _briefly(row["reason"]),
+            _asked(row),
+        ]
         for row in found.to_dict("records")
-        if row["verdict"] in (REPLICATED, CONTRADICTED)
+        if row["verdict"] != NOT_REACHED
     ]
     return "\n".join(
         [
             _counted(found),
-            f"<details><summary>The {len(rows)} that are replicated or contradicted</summary>\n",
+            f"<details><summary>The {len(rows)} that were judged</summary>\n",
             f"{OF_ORDERS}\n",
             _table(["claim", "verdict", "ours", "the paper's"], rows),
             "</details>\n",
@@ -133,6 +138,11 @@ def _counted(found: pd.DataFrame) -> str:
     counted = counts(found)
     total = [f"all {len(found)}", *counted.sum()]
     return _table(["study", *VERDICTS], [*map(list, counted.itertuples()), total])
+
+
+def _briefly(reason: str) -> str:
+    """A reason without the names of the points to measure."""
+    return reason.partition(": measure ")[0]
 
 
 def _asked(row: Row) -> str:
