@@ -80,18 +80,10 @@ def measure_for_choice(
         again = was_measured(known.measured, advice.cell)
         table = measure(point, again)
         own = [*(each for each in own if each != table), table]
-        has_failed = (
-            from_files([*own, *tables]) == known
-        )  # its link stalls, for instance: it is not tried once more
-        steps.append(
-            {
-                "point": point.id,
-                "why": advice.why,
-                "gain": _finite(advice.gain),
-                "was_measured": not has_failed,
-            }
-        )
-        if has_failed:
+        is_known = from_files([*own, *tables]) != known
+        step = {"point": point.id, "why": advice.why, "gain": _finite(advice.gain)}
+        steps.append(step | {"was_measured": is_known})
+        if not is_known:  # its link stalls, for instance: it is not tried once more
             print(f"{words(point)}: it was not measured; see {table}", file=sys.stderr, flush=True)
             repeatable.discard(advice.cell)
             if not again:
