@@ -1,6 +1,7 @@
 """Records, manifests and a small repository of results, as a sweep leaves them."""
 
 import json
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,39 @@ def a_repository(root: Path) -> Path:
         started=STARTED,
     )
     return figure
+
+
+def manifest_of(root: Path, *records: dict[str, Any], **report: Any) -> Path:
+    """Store records of one point below `root`, and write the manifest that lists them."""
+    (root / "Snakefile").touch()
+    paths = [str(store.Store(root / "results/store").add(record).relative_to(root)) for record in records]
+    return write_manifest(
+        root / "results/runs/zhao2016/r.json", [an_entry(records[0]["point"], paths)], **report
+    )
+
+
+def a_replay(kind: str) -> dict[str, Any]:
+    """The profile of a replayed device; compute waits (gpu) or burns a processor (cpu)."""
+    of_origin = {
+        "name": "K80",
+        "device": "k80",
+        "precision": "fp32",
+        "origin": "computed",
+        "source": "a paper",
+    }
+    return {**of_origin, "kind": kind, "forward_ms": 5.0, "backward_ms": [4.0, 6.0], "optimizer_ms": 1.0}
+
+
+def times_of_repetitions(*times_ms: float, **values: Any) -> list[dict[str, Any]]:
+    """A record a repetition, each of one step and of a launch of its own."""
+    return [
+        a_record(number, step_times_ms=[[time]], launch=str(number), **values)
+        for number, time in enumerate(times_ms)
+    ]
+
+
+def row_of(folder: Path, records: list[dict[str, Any]], measure: Any = MEASURE) -> dict[Hashable, Any]:
+    """The row of one point in a table of its own folder."""
+    folder.mkdir()
+    (row,) = tables.aggregate([manifest_of(folder, *records)], measure).to_dict("records")
+    return row
