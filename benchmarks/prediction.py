@@ -37,7 +37,8 @@ CHOSEN_BY = (
     "210df7ea270243f3",
     "c2c6894960a8ff4f",
     "23401d338ffa5823",
-)  # our default sweep of November 2026; anwar2021's published table; default sweeps of 27 and (two) 28 November
+    "f462f8d296cadd8c",
+)  # our default sweep of November 2026; anwar2021's published table; default sweeps of 27 and (three) 28 November
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -203,6 +203,16 @@ def test_resnet50_takes_four_giga_multiplications_an_image():
     assert workload("resnet50", "224x224x3").giga_multiplications == pytest.approx(4.1, rel=0.03)
 
 
+def test_a_layer_puts_out_a_number_for_each_place_of_each_channel_and_a_flat_one_none_of_its_own():
+    sizes = (784, 128, 128, 64, 64, 10)
+    assert workload("mlp", "28x28x1").giga_outputs == pytest.approx(sum(sizes[1:]) / 1e9)
+    first, second = 6 * 28 * 28, 16 * 10 * 10
+    dense = 2 * (120 + 84) + 10
+    assert workload("conv2", "28x28x1").giga_outputs == pytest.approx(
+        (2 * first + first / 4 + 2 * second + second / 4 + dense) / 1e9
+    )
+
+
 @pytest.mark.parametrize(("model", "shape"), [("nobody", "28x28x1"), ("conv1", ""), ("conv1", "wide")])
 def test_a_model_that_nobody_knows_has_unknown_sizes(model, shape):
     assert workload(model, shape) == UNKNOWN

@@ -16,12 +16,10 @@ Vector = NDArray[np.float64]
 Column = tuple[str, str]  # kind and owner (or parent) of a coefficient
 
 ROUNDS = 12  # of reweighting
-LIKENESS = (
-    0.5  # how strongly a coefficient is held to its parent's: twice its parent's counts as 50 % of error
-)
+LIKENESS = 1.0  # how strongly a coefficient is held to its parent's: twice its parent's counts as 100 % of error
 # Coefficients of perfect software: a byte is sent once, a message waits once. Of loss: what two sweeps had.
 EXPECTED = {"wire": 1.0, "trips": 1.0, "tails": 0.3, "again": 0.2}
-EXPECTATION = 0.2  # how strongly parents are held to these
+EXPECTATION = 0.1  # how strongly parents are held to these
 SHRINKAGE = 1e-3  # and the others to zero
 DEGREES_OF_FREEDOM = 3.0  # of Student's t, whose weights make the fit robust
 

@@ -1,9 +1,9 @@
 """The parts that the time of a step is made of, each as an amount that a non-negative coefficient multiplies.
 
-anwar2021's eq. 5 is o / x_n + l r: operations by power, and latency times messages. Here o / x_n is `compute` and
-`undivided`, l r is `trips`, `crossing` and `messages`; the rest is what the cost models of ring all-reduce and of
-parameter servers add: bytes on the busiest link by its rate, and what is sent again after a loss. Replayed compute is
-known, and bytes that pass meanwhile take no time of their own.
+anwar2021's eq. 5 is o / x_n + l r: operations by power, and latency times messages. Here o / x_n is `compute`,
+`storing` and `undivided`, l r is `trips`, `crossing` and `messages`; the rest is what the cost models of ring
+all-reduce and of parameter servers add: bytes on the busiest link by its rate, and what is sent again after a loss.
+Replayed compute is known, and bytes that pass meanwhile take no time of their own.
 """
 
 from collections.abc import Iterator
@@ -26,6 +26,7 @@ GRADIENT_SHARE = {"ring_allreduce_fp16": 0.5, "ring_allreduce_powersgd": 0.05}
 # Which parts of a step a kind of term belongs to; each part has an uncertainty of its own.
 PARTS = {
     "compute": "compute",
+    "storing": "compute",
     "undivided": "compute",
     "fixed": "overhead",
     "joining": "overhead",
@@ -47,7 +48,7 @@ class Term:
         kind: a key of PARTS.
         owner: those with the same owner have the same coefficient.
         parent: coefficients with the same parent are alike, and an owner that was never measured has its parent's.
-        amount: in ms for a coefficient of 1 (compute: in 10^9 multiplications).
+        amount: in ms for a coefficient of 1 (compute: in 10^9 multiplications, or numbers that layers put out).
     """
 
     kind: str
@@ -121,9 +122,10 @@ def terms(cell: Cell, replayed_ms: float | None = None) -> Iterator[Term]:
 
 
 def _local(cell: Cell) -> Iterator[tuple[str, str, str, float]]:
-    images = cell.batch_size / cell.processors * workload(cell.model, cell.image_shape).giga_multiplications
-    yield "compute", cell.training, cell.machine, images / cell.workers
-    yield "undivided", cell.machine, "", images
+    counted, images = workload(cell.model, cell.image_shape), cell.batch_size / cell.processors
+    yield "compute", cell.training, cell.machine, images / cell.workers * counted.giga_multiplications
+    yield "storing", cell.machine, "", images / cell.workers * counted.giga_outputs
+    yield "undivided", cell.machine, "", images * counted.giga_multiplications
     yield "fixed", cell.training, cell.machine, 1.0
 
 
