@@ -139,22 +139,23 @@ def waiting(name: str, cases: Sequence[Case], turns: int, steps: int, seed: int)
 
 
 def burning(count: int, turns: int, seed: int) -> list[Turn]:
-    """All turns of cases that are replayed by burning CPU time: groups of both kinds, one after another."""
+    """All turns of cases that are replayed by burning CPU time: a case's profile and both groups follow each other."""
     cases, random, python = drawn_small(count, seed), Random(seed), python_of_workers()
     found: list[Turn] = []
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         dataset = digits(Path(folder))
         for turn in range(1, turns + 1):
-            # In each turn, as a machine is not always as fast.
-            steps = {case: profile(case) for case in cases}
-            times_ms: dict[bool, dict[str, float]] = {}
-            for replayed in random.sample((True, False), 2):
-                given = [(asdict(case), asdict(steps[case]) if replayed else None) for case in cases]
-                job = {"what": "burning", "cases": given, "python": python, "dataset": dataset}
-                times_ms[replayed] = in_sandbox("benchmarks.replay", job, timeout_s=1800)
-            for case in map(str, cases):
-                replayed_ms, real_ms = times_ms[True][case], times_ms[False][case]
-                found.append({"case": case, "ratio": replayed_ms / real_ms, "real_ms": real_ms})
+            for case in cases:
+                step = asdict(profile(case))  # in each turn, as a machine is not always as fast
+                job = {"what": "burning", "case": asdict(case), "python": python, "dataset": dataset}
+                times_ms: dict[bool, float] = {
+                    replayed: in_sandbox(
+                        "benchmarks.replay", job | {"step": step if replayed else None}, timeout_s=600
+                    )
+                    for replayed in random.sample((True, False), 2)
+                }
+                ratio = times_ms[True] / times_ms[False]
+                found.append({"case": str(case), "ratio": ratio, "real_ms": times_ms[False]})
             say(f"burning: turn {turn} of {turns}")
     return found
 
@@ -171,9 +172,9 @@ def profile(case: SmallCase) -> ReplayedStep:
 
 
 def inside(job: Mapping[str, Any]) -> Any:
-    """One case of GPUs with all its turns; or all cases of CPUs, once: their step times in ms, by case."""
+    """One case of GPUs with all its turns; or one of CPUs, once: its step time in ms."""
     if job["what"] == "burning":
-        return step_times_ms(job)
+        return small_step_ms(job)
     case, random = Case(**job["case"]), Random(job["seed"])
     hosts = case.workers + case.servers
     memory = psutil.virtual_memory().available
@@ -227,35 +228,22 @@ def point_of(case: Case, step: ReplayedStep) -> TrainingPoint:
     return TrainingPoint(case.model, IMAGES, "synthetic", 32 * case.workers, 0.01, 0.0, step)
 
 
-def step_times_ms(job: Mapping[str, Any]) -> dict[str, float]:
-    """The median step times of all cases of CPUs, real or replayed, in a group of two."""
-    cases = [(SmallCase(**case), step and ReplayedStep(**step)) for case, step in job["cases"]]
-    replayed = cases[0][1] is not None
+def small_step_ms(job: Mapping[str, Any]) -> float:
+    """The median step time of a case of CPUs, real or replayed, in a group of two."""
+    case, step = SmallCase(**job["case"]), job["step"] and ReplayedStep(**job["step"])
     datasets = {f"digits-{'x'.join(map(str, DIGITS))}": job["dataset"]}
-    found = {}
+    placement, python = hosts_on(two_cores()), job["python"]
     with group_of(
-        hosts_on(two_cores()),
-        "torch",
-        "ring_allreduce",
-        2,
-        job["python"],
-        replayed=replayed,
-        datasets=datasets,
+        placement, "torch", "ring_allreduce", 2, python, replayed=bool(step), datasets=datasets
     ) as group:
         assert group.hosts.star is not None
         group.hosts.star.shape(None)
-        group.group.connect(
-            [ModelShape(model, DIGITS) for model in sorted({case.model for case, _ in cases})]
-        )
-        for case, step in cases:
-            group.hosts.star.shape(case.link)
-            group.group.prepare(
-                TrainingPoint(case.model, DIGITS, "digits", 2 * case.batch, 0.01, 0.0, step), 1
-            )
-            pilot = group.group.train(3, from_fresh=True)[0].step_times_ms[0]
-            reports = group.group.train(ceil(1000 / median(pilot)))
-            found[str(case)] = max(median(each.step_times_ms[0]) for each in reports)
-    return found
+        group.group.connect([ModelShape(case.model, DIGITS)])
+        group.hosts.star.shape(case.link)
+        group.group.prepare(TrainingPoint(case.model, DIGITS, "digits", 2 * case.batch, 0.01, 0.0, step), 1)
+        pilot = group.group.train(3, from_fresh=True)[0].step_times_ms[0]
+        reports = group.group.train(ceil(1000 / median(pilot)))
+        return max(median(each.step_times_ms[0]) for each in reports)
 
 
 @contextmanager
