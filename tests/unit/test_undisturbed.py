@@ -12,7 +12,7 @@ from ddlbench.launch.group_member import WorkerCrashed
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.shares.kept import Kept
 from ddlbench.sweep.session import Session
-from ddlbench.sweep.undisturbed import despite_a_crash, disturbance, undisturbed
+from ddlbench.sweep.undisturbed import despite_a_crash, disturbance, in_fresh_memory, undisturbed
 from ddlbench.telemetry.other_load import OtherLoad
 
 QUIET, BUSY, STOLEN = (OtherLoad(10, 2, *percent) for percent in ((1, 0), (60, 0), (0, 60)))
@@ -127,3 +127,22 @@ def test_a_host_that_was_not_held_to_its_share_is_named(hosts, words):
 
 def test_hosts_that_nothing_holds_to_their_shares_are_not_judged():
     assert disturbance(of_hosts(ROBBED, between="nothing"), ALLOWED) is None
+
+
+@pytest.mark.parametrize(
+    ("used", "found", "kept"),
+    [
+        ("first", [("first", "does_not_fit"), ("second", "measured")], "measured"),
+        ("first", [("first", "does_not_fit"), ("second", "does_not_fit")], "does_not_fit"),
+        ("first", [("first", "measured")], "measured"),
+        ("before", [("first", "does_not_fit")], "does_not_fit"),
+        (None, [("first", "does_not_fit")], "does_not_fit"),
+    ],
+    ids=["held-for-others", "too-large", "fits", "new-workers", "the-first-of-all"],
+)
+def test_only_new_workers_decide_that_a_point_does_not_fit(used, found, kept):
+    relaunches: list[None] = []
+    made = iter([{"launch": launch, "status": status} for launch, status in found])
+    record = in_fresh_memory(made.__next__, used, lambda: relaunches.append(None))
+    assert record["status"] == kept
+    assert len(relaunches) == len(found) - 1

@@ -16,7 +16,9 @@ Vector = NDArray[np.float64]
 Column = tuple[str, str]  # kind and owner (or parent) of a coefficient
 
 ROUNDS = 12  # of reweighting
-LIKENESS = 1.0  # how strongly a coefficient is held to its parent's: twice its parent's counts as 100 % of error
+LIKENESS = (
+    1.0  # how strongly a coefficient is held to its parent's: twice its parent's counts as 100 % of error
+)
 # Coefficients of perfect software: a byte is sent once, a message waits once. Of loss: what two sweeps had.
 EXPECTED = {"wire": 1.0, "trips": 1.0, "tails": 0.3, "again": 0.2}
 EXPECTATION = 0.1  # how strongly parents are held to these

@@ -91,9 +91,7 @@ def _count_one(part: Layer, entered: Shape, left: Shape) -> _Counted:
     match part:
         case Conv(inputs, channels, kernel):
             weights = inputs * channels * kernel**2
-            return _Counted(
-                weights * left[0] * left[1], outputs, weights + (channels if part.bias else 0)
-            )
+            return _Counted(weights * left[0] * left[1], outputs, weights + (channels if part.bias else 0))
         case Dense(inputs, features):
             return _Counted(inputs * features, outputs, (inputs + 1) * features)
         case BatchNorm(channels):

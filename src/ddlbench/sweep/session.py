@@ -38,7 +38,7 @@ from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
 from ddlbench.sweep.stagger import Stagger
 from ddlbench.sweep.steps import is_cold_for, parts_of_test, planned_steps, steps_of_training, train, warm_up
-from ddlbench.sweep.undisturbed import despite_a_crash, patience_s, undisturbed
+from ddlbench.sweep.undisturbed import despite_a_crash, in_fresh_memory, patience_s, undisturbed
 from ddlbench.system.clock import Clock
 
 
@@ -54,6 +54,7 @@ class Session:
         self.is_cold = True  # nothing was trained yet over these connections
         self.is_stalled = False  # the group makes no steps any more
         self.launched = datetime.now(UTC).isoformat()  # the name of this launch in records
+        self.used_launch: str | None = None  # the launch of which something was measured last
         self.sampling = HostSampling(job, group, clock, stack)
         self._sample(job.group.placement.dilation)
         self.store = Store(job.store)
@@ -135,7 +136,9 @@ class Session:
     def measure(self, pending: PendingPoint) -> Record:
         once = partial(despite_a_crash, partial(self._record, pending), self.relaunch)
         enough = partial(dilated_enough, once, pending, self.job.group.placement)
-        record = undisturbed(enough, self.job.other_measurements, self.job.tolerances)
+        quiet = partial(undisturbed, enough, self.job.other_measurements, self.job.tolerances)
+        record = in_fresh_memory(quiet, self.used_launch, self.relaunch)
+        self.used_launch = record["launch"]
         path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
         self.kept.append((self.trained_s, path))
         return record
@@ -167,8 +170,7 @@ class Session:
         if self.is_stalled:  # what waits in its connections would disturb the check of the link
             self.group.group.kill(range(len(self.group.members)))
         record["ended"] = datetime.now(UTC).isoformat()
-        # Before the link is checked, which then holds for this repetition too.
-        self.trained_s = self.clock.now_s()
+        self.trained_s = self.clock.now_s()  # before the link is checked, which then holds for this one, too
         self._confirm(record)
         return record
 
@@ -207,8 +209,7 @@ class Session:
             pending.steps, pilot_steps = planned_steps(group, measure, pending.point, pending.dilation)
             warmup_steps += pilot_steps
         steps = whole or pending.steps or 1
-        telemetry = self.sampling.telemetry
-        if telemetry:
+        if telemetry := self.sampling.telemetry:
             telemetry.begin(point_id(pending.point), pending.repetition)
         use = CoreUse(self.group) if self.job.group.fabric not in BETWEEN_MACHINES else None
         stagger = Stagger.of(pending.point, pending.dilation)
@@ -217,8 +218,8 @@ class Session:
         sampled = telemetry.end(made.steps_of_a_worker) if telemetry else None
         self.clock.steps_s += monotonic() - began
         parts = parts_of_test(pending.point, dataset.test_images)
-        given_up = made.stalled_s is not None
-        ends = [] if given_up else group.conclude(evaluate=pending.point.epochs > 0, parts=parts)
+        is_tested = pending.point.epochs > 0
+        ends = group.conclude(evaluate=is_tested, parts=parts) if made.stalled_s is None else []
         return {
             **trained(made, ends, pending.dilation, self.group.startup_s, synchronous=self.job.synchronous),
             "own_work_percent": own_work_percent(self.job, pending, made, used),

@@ -1,6 +1,7 @@
 """Repetitions that are measured again, and never kept as they were.
 
-Others disturbed them, their hosts were not held to their shares, or a worker crashed.
+Others disturbed them, their hosts were not held to their shares, a worker crashed, or it lacked memory that it may have
+held for other points.
 """
 
 import sys
@@ -85,6 +86,29 @@ def despite_a_crash(work: Callable[[], Result], relaunch: Callable[[], None]) ->
         print(f"{error}\n  With new workers this is tried again, once.", file=sys.stderr, flush=True)
     relaunch()
     return work()
+
+
+def in_fresh_memory(
+    measure: Callable[[], Record], used_launch: str | None, relaunch: Callable[[], None]
+) -> Record:
+    """Measure a repetition, and again by new workers if it does not fit into the memory of some that trained before.
+
+    What frameworks have freed they may keep: two workers of 16,000 images each did not fit into 8 GB with TensorFlow at
+    one latency, and did at others.
+
+    Args:
+        measure: measures it.
+        used_launch: of the workers that have measured a repetition already, as records name it; None: none have.
+        relaunch: starts new workers.
+
+    Returns:
+        The record; one that does not fit is of workers that had trained nothing else.
+    """
+    record = measure()
+    if record["status"] != "does_not_fit" or record["launch"] != used_launch:
+        return record
+    relaunch()
+    return measure()
 
 
 def disturbance(record: Record, tolerances: Tolerances) -> str | None:
