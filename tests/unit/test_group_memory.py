@@ -1,8 +1,10 @@
 """What a worker group of real processes says of a lack of memory."""
 
+import math
+
 import pytest
 
-from ddlbench.launch.group_member import LackedMemory, WorkerFailed
+from ddlbench.launch.group_member import LackedMemory, WorkerFailed, WorkerStalled
 from tests.support.scripted_group import READY
 
 # The first one ends when the other has said why it ends.
@@ -52,3 +54,27 @@ def test_what_earlier_workers_lacked_explains_no_death_of_new_ones(group, tmp_pa
     with pytest.raises(WorkerFailed, match=r"died \(status 3\) while starting$") as told:
         group("import os; os._exit(3)")
     assert not isinstance(told.value, LackedMemory)
+
+
+FILLED = (
+    READY
+    + """
+from ddlbench.workers.common.memory import used_bytes
+limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+assert isinstance(control.command(), Connect)
+held = bytearray(int(FILLED * limit) - used_bytes())
+control.send(Connected())
+assert isinstance(control.command(), Train)
+time.sleep(600)
+"""
+)
+
+
+@pytest.mark.parametrize(("filled", "lacks"), [(0.99, True), (0.8, False)])
+def test_a_member_that_makes_no_step_and_has_no_memory_left_lacks_memory(group, filled, lacks):
+    with group(FILLED.replace("FILLED", str(filled)), memory_bytes=2**30) as one:
+        one.connect([])
+        expected = LackedMemory if lacks else WorkerStalled
+        with pytest.raises(expected) as told:
+            one._members.look_after("training", -math.inf, one._members.by_rank, still_s=300.0)
+    assert ("no memory is left to rank 0 on host h1" in str(told.value)) == lacks

@@ -19,7 +19,7 @@ from ddlbench.launch.group_member import (
     WorkerStalled,
     start_of,
 )
-from ddlbench.launch.memory_signs import sign_of_lacking_memory
+from ddlbench.launch.memory_signs import has_filled_its_memory, sign_of_lacking_memory
 from ddlbench.launch.starter import Starter
 from ddlbench.protocol.channel import Closed
 from ddlbench.protocol.codec import Malformed
@@ -157,7 +157,7 @@ class GroupMembers:
             still_s: for how long they may make no step, if they count steps.
 
         Raises:
-            LackedMemory: a member died of a lack of memory.
+            LackedMemory: a member died of a lack of memory, or it makes no step any more and one has no memory left.
             WorkerCrashed: a member died of a fault in what it runs.
             WorkerStalled: a member makes no step any more, or has made none of this command in time.
             WorkerFailed: a member died, was silent or too slow.
@@ -173,13 +173,21 @@ class GroupMembers:
         for member in awaited:
             if member.made_steps is not None and (unmoved_s := monotonic() - member.advanced) > still_s:
                 still = f"{member.name} has made no step for {unmoved_s:.0f} s while {phase}"
+                self._raise_if_full(still)
                 raise WorkerStalled(f"{still}: {_ALLOWED}{member.log_tail()}", monotonic() - member.began)
         if awaited and monotonic() > deadline:
             others = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
-            late = f"{awaited[0].name}{others} took too long while {phase}: {_ALLOWED}{awaited[0].log_tail()}"
+            slow = f"{awaited[0].name}{others} took too long while {phase}"
+            self._raise_if_full(slow)
+            late = f"{slow}: {_ALLOWED}{awaited[0].log_tail()}"
             if isinf(still_s) or any(member.has_made_steps for member in awaited):
                 raise WorkerFailed(late)
             raise WorkerStalled(late, monotonic() - awaited[0].began)
+
+    def _raise_if_full(self, waiting: str) -> None:
+        for each in self.by_rank:
+            if has_filled_its_memory(each.process.pid):
+                raise LackedMemory(f"{waiting}, and no memory is left to {each.name}")
 
     def _raise_if_dead(self, member: GroupMember, phase: str) -> None:
         if member.process.poll() is None:

@@ -1,5 +1,8 @@
-"""Texts in a log by which a process reports that it lacked memory; frameworks and their libraries have many."""
+"""Signs that a process lacks memory: its size, and texts in its log, of which frameworks and libraries have many."""
 
+import psutil
+
+_FILLED = 0.98  # of its limit; an allocation of some MB then fails
 _SIGNS = (
     "std::bad_alloc",  # C++
     "MemoryError",  # Python, NumPy
@@ -29,3 +32,23 @@ def sign_of_lacking_memory(log: str) -> str | None:
     """
     lines = (line.strip() for line in reversed(log.splitlines()))
     return next((line for line in lines if any(sign in line for sign in _SIGNS)), None)
+
+
+def has_filled_its_memory(pid: int) -> bool:
+    """Say whether hardly any memory is left of what a process may have.
+
+    A framework may not notice that an allocation has failed in one of its threads, and wait for that for ever.
+
+    Args:
+        pid: of the process, on this machine.
+
+    Returns:
+        Whether its data are nearly as large as its limit (RLIMIT_DATA); False if it has none, or has ended.
+    """
+    try:
+        process = psutil.Process(pid)
+        limit_bytes, _ = process.rlimit(psutil.RLIMIT_DATA)
+        used_bytes: int = process.memory_info().data
+    except psutil.Error:
+        return False
+    return limit_bytes != psutil.RLIM_INFINITY and used_bytes >= _FILLED * limit_bytes
