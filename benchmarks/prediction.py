@@ -38,7 +38,8 @@ CHOSEN_BY = (
     "c2c6894960a8ff4f",
     "23401d338ffa5823",
     "f462f8d296cadd8c",
-)  # our default sweep of November 2026; anwar2021's published table; default sweeps of 27 and (three) 28 November
+    "d3d319e1cf42221c",
+)  # our default sweep of November 2026; anwar2021's published table; default sweeps of 27 and (four) 28 November
 
 
 def main(arguments: Sequence[str]) -> None:

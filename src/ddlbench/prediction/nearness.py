@@ -17,7 +17,7 @@ OTHER_COMBINATION = (
     1.0  # doublings that each other name counts for, where all names were measured in other cells
 )
 LEAST = 1.0  # doublings within which a cell is always near
-QUANTILE = 0.95
+QUANTILE = 0.98
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def nearness(cells: Sequence[Cell]) -> Nearness:
         cells: that were measured, at least two.
 
     Returns:
-        Their nearness; the farthest is the distance that 95 % of the cells have from the nearest different one.
+        Their nearness; the farthest is the distance that 98 % of the cells have from the nearest different one.
     """
     found = around(cells, LEAST)
     places = np.unique(_places(found.features, cells), axis=0)  # a repetition is no other cell
