@@ -12,8 +12,9 @@ from made_up_tables import figure
 from ddlbench.environments.failed_environments import record_failure
 from ddlbench.errors import DdlbenchError
 from ddlbench.figures import captioning, draw, drawing, drawn_rows
+from ddlbench.launch.bare import KEEPS_MEMORY, workers_environment
 from ddlbench.plan.study import Figure
-from ddlbench.probes import torch_answer
+from ddlbench.probes import step_profile, torch_answer
 from ddlbench.probes.model_counts import write_counts
 from ddlbench.probes.step_profile import Asked, profiled
 
@@ -34,6 +35,24 @@ def test_what_an_import_prints_is_not_taken_for_the_answer(
     (tmp_path / "counting.py").write_text("""print("welcome"); print('{"flops": 2}', end="")""")
     monkeypatch.setattr(torch_answer, "package_root", lambda: str(tmp_path))
     assert torch_answer.answer_of(sys.executable, "counting", [], timeout_s=600, failure="no") == {"flops": 2}
+
+
+def test_steps_are_profiled_with_the_workers_use_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = tmp_path / "environment.json"
+    environment.write_text(json.dumps({"python": sys.executable}))
+    (tmp_path / "environment_of.py").write_text(
+        "import json, os, sys; sys.exit(json.dumps(dict(os.environ)))"
+    )
+    monkeypatch.setattr(torch_answer, "package_root", lambda: str(tmp_path))
+    monkeypatch.setattr(step_profile, "MODULE", "environment_of")
+    asked = Asked(model="mlp", image_shape="28x28x1", batches=[16], devices="cpu", threads=1, steps=1)
+    with pytest.raises(DdlbenchError) as told:
+        profiled(asked, environment, timeout_s=600)
+    seen = json.loads(str(told.value).splitlines()[-1])
+    of_workers = workers_environment({}, threads=1, interface="eth0")
+    assert {name: seen[name] for name in KEEPS_MEMORY} == {name: of_workers[name] for name in KEEPS_MEMORY}
 
 
 def test_an_environment_that_could_not_be_made_is_told_with_its_reason(tmp_path: Path) -> None:

@@ -22,14 +22,21 @@ def workers_argv(python: str, worker: str) -> list[str]:
     return [python, "-m", "ddlbench.workers.common.fork_server", MODULES[worker]]
 
 
+# The C library keeps memory that a step has freed: given back to the kernel, it would return page by page in the next
+# step. That costs up to a third of a step, but not always (PyTorch's tuning guide recommends such allocators too). It
+# asks for huge pages, with which the first use of a large batch takes a quarter of the time.
+KEEPS_MEMORY = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
+
+
 def workers_environment(
     inherited: Mapping[str, str], *, threads: int, interface: str, infiniband_ports: Sequence[str] = ()
 ) -> dict[str, str]:
     """Choose the environment variables of workers: our package, their threads, and the network interface.
 
-    The C library keeps memory that a step has freed: given back to the kernel, it would return page by page in the
-    next step. That costs up to a third of a step, but not always (PyTorch's tuning guide recommends such allocators
-    too). The C library asks for huge pages, with which the first use of a large batch takes a quarter of the time.
     PyTorch looks for GPUs without starting CUDA, because CUDA does not survive a fork.
 
     Args:
@@ -48,9 +55,7 @@ def workers_environment(
             "PYTHONPATH": package_root(),
             "PYTHONUNBUFFERED": "1",
             "OMP_NUM_THREADS": str(threads),
-            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-            "MALLOC_MMAP_MAX_": "0",
-            "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+            **KEEPS_MEMORY,
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         }
         | network_variables(interface, infiniband_ports)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ddlbench.environments.failed_environments import read_description
 from ddlbench.errors import DdlbenchError
+from ddlbench.launch.bare import KEEPS_MEMORY
 from ddlbench.measurements import facts
 from ddlbench.probes.torch_answer import answer_of
 
@@ -103,6 +104,7 @@ def _measured(asked: Asked, batches: Sequence[int], python: str, timeout_s: floa
         [str(each) for each in (*options, *batches)],
         timeout_s=timeout_s * len(batches),
         failure=f"a step of {asked.model} could not be profiled",
+        variables=KEEPS_MEMORY,  # as workers do, whose steps take less time by that
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ddlbench.errors import DdlbenchError
@@ -14,7 +14,13 @@ _SHOWN_LINES = 5
 
 
 def answer_of(
-    python: str, module: str, arguments: Sequence[str], *, timeout_s: float, failure: str
+    python: str,
+    module: str,
+    arguments: Sequence[str],
+    *,
+    timeout_s: float,
+    failure: str,
+    variables: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Run a module that prints one JSON object, without a line's end.
 
@@ -24,6 +30,7 @@ def answer_of(
         arguments: of its command line.
         timeout_s: how long it may take.
         failure: the beginning of the error's text, as `models could not be counted`.
+        variables: of the environment, besides ours.
 
     Returns:
         The object.
@@ -34,7 +41,7 @@ def answer_of(
     try:
         done = subprocess.run(
             [python, "-m", module, *arguments],
-            env={**os.environ, "PYTHONPATH": package_root()},
+            env={**os.environ, "PYTHONPATH": package_root(), **(variables or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
