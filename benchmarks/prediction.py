@@ -39,7 +39,8 @@ CHOSEN_BY = (
     "23401d338ffa5823",
     "f462f8d296cadd8c",
     "d3d319e1cf42221c",
-)  # our default sweep of November 2026; anwar2021's published table; default sweeps of 27 and (four) 28 November
+    "34f4a36c4af9a53b",
+)  # our default sweep of November 2026; anwar2021's published table; default sweeps of 27 and (five) 28 November
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -173,7 +173,7 @@ def test_each_message_has_an_end_that_may_be_lost_and_each_packet_may_be_lost_ag
         }
 
     two, four = amounts(workers=2), amounts(workers=4)
-    assert two["tails"] == pytest.approx(2 * 2 * 0.05 * 200)  # two messages of each of two workers
+    assert two["tails"] == pytest.approx(2 * 2 * 0.05**2 * 200)  # two messages of each of two workers
     assert four["tails"] == pytest.approx(6 * two["tails"])  # six of each of four
     assert four["again"] == pytest.approx(3 * two["again"])  # 3/2 of the bytes of each of twice as many
 

@@ -152,8 +152,8 @@ def _remote(cell: Cell, replayed_ms: float | None) -> Iterator[tuple[str, str, s
         yield "messages", cell.system, kind, latency_ms * cell.batch_size * (cell.workers - 1) / cell.workers
     # Mathis 1997: the rate falls with the root of the loss.
     yield "slowed", kind, "", packets * lost**0.5 * 2 * latency_ms
-    # After a lost end of a message nothing comes that would tell of it (RFC 8985, section 3.3), and a packet that is
-    # lost again waits for a time-out, too (Padhye 1998). Whichever host waits, all wait for that host.
-    yield "tails", kind, "", trips(cell) * cell.workers * lost * RTO_MIN_MS
+    # After a lost end of what is sent at once a probe tells of it soon (RFC 8985, section 7). If that is lost too, or a
+    # packet is lost again (Padhye 1998), a time-out comes. Whichever host waits, all wait for that host.
+    yield "tails", kind, "", trips(cell) * cell.workers * lost**2 * RTO_MIN_MS
     of_all = total_sent_bytes(cell) / SEGMENT_BYTES
     yield "again", kind, "", of_all * lost**2 * RTO_MIN_MS
