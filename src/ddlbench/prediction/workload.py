@@ -1,6 +1,7 @@
 """How much a model computes and sends, counted from its layers."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,8 +17,7 @@ from ddlbench.workers.common.layers import (
     Shape,
     output_shape,
 )
-
-BYTES_PER_PARAMETER = 4
+from ddlbench.workers.common.memory import parameter_bytes
 
 
 @dataclass(frozen=True)
@@ -56,48 +56,31 @@ def workload(model: str, image_shape: str) -> Workload:
         return UNKNOWN
     if not described:
         return UNKNOWN
-    counted = _count(described, (height, width, channels))
+    passed = list(_passed(described, (height, width, channels)))
     return Workload(
-        counted.multiplications / 1e9, counted.outputs / 1e9, counted.parameters * BYTES_PER_PARAMETER
+        sum(_multiplications(*each) for each in passed) / 1e9,
+        sum(math.prod(outputs) for layer, outputs in passed if not isinstance(layer, Flatten)) / 1e9,
+        parameter_bytes(model, (height, width, channels)),
     )
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """Of one image's forward pass."""
-
-    multiplications: float = 0.0
-    outputs: float = 0.0
-    parameters: float = 0.0
-
-    def __add__(self, other: "_Counted") -> "_Counted":
-        return _Counted(
-            self.multiplications + other.multiplications,
-            self.outputs + other.outputs,
-            self.parameters + other.parameters,
-        )
-
-
-def _count(parts: Layers, shape: Shape) -> _Counted:
-    found = _Counted()
+def _passed(parts: Layers, shape: Shape) -> Iterator[tuple[Layer, Shape]]:
+    """The layers that an image passes, with the shapes of their outputs; a residual's sum comes after its parts."""
     for part in parts:
-        entered, shape = shape, output_shape(part, shape)
-        found += _count_one(part, entered, shape)
-    return found
+        if isinstance(part, Residual):
+            yield from _passed(part.body, shape)
+            yield from _passed(part.shortcut, shape)
+        shape = output_shape(part, shape)
+        yield part, shape
 
 
-def _count_one(part: Layer, entered: Shape, left: Shape) -> _Counted:
-    outputs = float(math.prod(left))
-    match part:
-        case Conv(inputs, channels, kernel):
-            weights = inputs * channels * kernel**2
-            return _Counted(weights * left[0] * left[1], outputs, weights + (channels if part.bias else 0))
+def _multiplications(layer: Layer, outputs: Shape) -> int:
+    """Of one image's forward pass."""
+    match layer:
+        case Conv(inputs, _, kernel):
+            return math.prod(outputs) * inputs * kernel**2
         case Dense(inputs, features):
-            return _Counted(inputs * features, outputs, (inputs + 1) * features)
-        case BatchNorm(channels):
-            return _Counted(outputs, outputs, 2 * channels)
-        case Residual(body, shortcut):
-            return _count(body, entered) + _count(shortcut, entered) + _Counted(outputs=outputs)
-        case Flatten():
-            return _Counted()  # the same numbers, nowhere else
-    return _Counted(outputs=outputs)
+            return inputs * features
+        case BatchNorm():
+            return math.prod(outputs)
+    return 0
