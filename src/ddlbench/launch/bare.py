@@ -7,6 +7,14 @@ from ddlbench.system.package import package_root
 from ddlbench.workers.modules import MODULES
 
 OF_WORKERS = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+# The C library keeps memory that a step has freed: given back to the kernel, it would return page by page in the next
+# step. That costs up to a third of a step, but not always (PyTorch's tuning guide recommends such allocators too). It
+# asks for huge pages, with which the first use of a large batch takes a quarter of the time.
+KEEPS_MEMORY = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
 
 
 def workers_argv(python: str, worker: str) -> list[str]:
@@ -20,16 +28,6 @@ def workers_argv(python: str, worker: str) -> list[str]:
         Its argv.
     """
     return [python, "-m", "ddlbench.workers.common.fork_server", MODULES[worker]]
-
-
-# The C library keeps memory that a step has freed: given back to the kernel, it would return page by page in the next
-# step. That costs up to a third of a step, but not always (PyTorch's tuning guide recommends such allocators too). It
-# asks for huge pages, with which the first use of a large batch takes a quarter of the time.
-KEEPS_MEMORY = {
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-}
 
 
 def workers_environment(
