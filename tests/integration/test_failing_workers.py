@@ -56,24 +56,24 @@ def test_a_worker_that_runs_out_of_memory_in_training_is_a_gap_and_new_workers_m
     assert re.match(r"rank [01] on host h[12] ran out of memory while training: .*memory", told[33]["reason"])
 
 
-def test_a_model_that_hosts_cannot_hold_is_a_gap_and_the_others_are_measured(prepared):
+def test_models_that_hosts_cannot_hold_are_gaps_and_the_others_are_measured_by_the_same_workers(prepared):
     study = copy.deepcopy(TINY_STUDY)
-    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "model": ["mlp", "conv1"]}
+    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "model": ["mlp", "conv1", "conv2"]}
     prepared.configure(study=study)
     build = "        for each in command.models:\n"
     insert(
         prepared,
         "ring_allreduce.py",
         after=build,
-        code="            assert each.model != 'conv1' or torch.empty(2**43)\n",
+        code="            assert each.model == 'mlp' or torch.empty(2**43)\n",
     )
     prepared.run(prepared.manifest("bandwidth"))
     told = {record["point"]["model"]: record for record in prepared.records()}
     assert {model: record["status"] for model, record in told.items()} == {
         "mlp": "measured",
         "conv1": "does_not_fit",
+        "conv2": "does_not_fit",
     }
-    assert re.match(
-        r"its model does not fit into memory: rank [01] on host h[12] ran out of memory while connecting: .*memory",
-        told["conv1"]["reason"],
-    )
+    why = r"its model does not fit into memory: rank [01] on host h[12] ran out of memory while connecting: .*memory"
+    assert all(re.match(why, told[model]["reason"]) for model in ("conv1", "conv2"))
+    assert len({record["launch"] for record in prepared.records()}) == 1

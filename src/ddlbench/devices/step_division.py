@@ -6,7 +6,6 @@ layers are used; their sum is set to the step's time. A layer's backward pass ha
 input and one for that of its weights; each is taken to cost as much as its forward pass.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -17,11 +16,11 @@ from ddlbench.workers.common.layers import (
     Dropout,
     Flatten,
     Layer,
-    Layers,
-    Residual,
+    PassedLayer,
     Shape,
-    output_shape,
+    flat,
     parameters_of,
+    passed,
 )
 
 _FLOAT_BYTES = 4
@@ -68,32 +67,6 @@ class Division:
         return self.forward_ms + sum(self.backward_ms) + self.optimizer_ms
 
 
-@dataclass(frozen=True)
-class _Passed:
-    """A layer that images pass: the shapes (height, width, channels) before and after it, and its parameter arrays."""
-
-    layer: Layer
-    inputs: Shape
-    outputs: Shape
-
-    @property
-    def arrays(self) -> int:
-        return len(parameters_of(self.layer))
-
-    @property
-    def parameters(self) -> int:
-        return sum(map(prod, parameters_of(self.layer)))
-
-    def forward(self, images: int, rates: Rates) -> float:
-        flops = 0.0
-        if isinstance(self.layer, Conv):
-            flops = 2.0 * prod(self.outputs) * self.layer.inputs * self.layer.kernel**2
-        elif isinstance(self.layer, Dense):
-            flops = 2.0 * self.layer.inputs * self.layer.outputs
-        values = images * (prod(self.inputs) + prod(self.outputs)) + self.parameters
-        return rates.cost(images * flops, _FLOAT_BYTES * values)
-
-
 def divided(name: str, shape: Shape, images: int, step_ms: float, rates: Rates) -> Division:
     """Divide the time of a step.
 
@@ -107,18 +80,21 @@ def divided(name: str, shape: Shape, images: int, step_ms: float, rates: Rates) 
     Returns:
         Parts whose sum is `step_ms`.
     """
-    passed = [each for each in _passed(layers(name, shape), shape) if not _is_free(each.layer)]
-    forward = [each.forward(images, rates) for each in passed]
-    first = next(number for number, each in enumerate(passed) if each.arrays)
+    costly = [
+        each for each in passed(layers(name, shape), shape) if not isinstance(each.layer, Flatten | Dropout)
+    ]
+    forward = [_forward(each, images, rates) for each in costly]
+    arrays = [len(parameters_of(each.layer)) for each in costly]
+    first = next(number for number, count in enumerate(arrays) if count)
     backward: list[float] = []
     so_far = 0.0
-    for number, each in reversed(list(enumerate(passed))):
+    for number in reversed(range(len(costly))):
         products = 2 if number > first else 1  # nobody needs the gradient of the images
         so_far += products * forward[number]
-        if each.arrays:
-            backward += [so_far] + [0.0] * (each.arrays - 1)
+        if arrays[number]:
+            backward += [so_far] + [0.0] * (arrays[number] - 1)
             so_far = 0.0
-    parameters = sum(each.parameters for each in passed)
+    parameters = sum(_parameters(each.layer) for each in costly)
     optimizer = rates.cost(0.0, _OPTIMIZER_PASSES * _FLOAT_BYTES * parameters)
     unit = step_ms / (sum(forward) + sum(backward) + optimizer)
     return Division(sum(forward) * unit, tuple(each * unit for each in backward), optimizer * unit)
@@ -134,20 +110,19 @@ def parameter_arrays(name: str, shape: Shape) -> int:
     Returns:
         How many there are.
     """
-    return sum(each.arrays for each in _passed(layers(name, shape), shape))
+    return sum(len(parameters_of(layer)) for layer in flat(layers(name, shape)))
 
 
-def _is_free(layer: Layer) -> bool:
-    """Whether a layer does nothing that takes time."""
-    return isinstance(layer, Flatten | Dropout)
+def _forward(passed: PassedLayer, images: int, rates: Rates) -> float:
+    """What the forward pass of a layer takes at least, in seconds."""
+    layer, flops = passed.layer, 0.0
+    if isinstance(layer, Conv):
+        flops = 2.0 * prod(passed.outputs) * layer.inputs * layer.kernel**2
+    elif isinstance(layer, Dense):
+        flops = 2.0 * layer.inputs * layer.outputs
+    values = images * (prod(passed.inputs) + prod(passed.outputs)) + _parameters(layer)
+    return rates.cost(images * flops, _FLOAT_BYTES * values)
 
 
-def _passed(layers: Layers, shape: Shape) -> Iterator[_Passed]:
-    """The layers that an image of a shape passes, in the canonical order; a residual's sum comes after its parts."""
-    for layer in layers:
-        before, shape = shape, output_shape(layer, shape)
-        if isinstance(layer, Residual):
-            yield from _passed(layer.body, before)
-            yield from _passed(layer.shortcut, before)
-            before = (shape[0], shape[1], 2 * shape[2])  # the sum reads both
-        yield _Passed(layer, before, shape)
+def _parameters(layer: Layer) -> int:
+    return sum(map(prod, parameters_of(layer)))

@@ -1,22 +1,11 @@
 """How much a model computes and sends, counted from its layers."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 from ddlbench.workers.common.architectures import ARCHITECTURES, layers
-from ddlbench.workers.common.layers import (
-    BatchNorm,
-    Conv,
-    Dense,
-    Flatten,
-    Layer,
-    Layers,
-    Residual,
-    Shape,
-    output_shape,
-)
+from ddlbench.workers.common.layers import BatchNorm, Conv, Dense, Flatten, PassedLayer, passed
 from ddlbench.workers.common.memory import parameter_bytes
 
 
@@ -56,31 +45,21 @@ def workload(model: str, image_shape: str) -> Workload:
         return UNKNOWN
     if not described:
         return UNKNOWN
-    passed = list(_passed(described, (height, width, channels)))
+    found = list(passed(described, (height, width, channels)))
     return Workload(
-        sum(_multiplications(*each) for each in passed) / 1e9,
-        sum(math.prod(outputs) for layer, outputs in passed if not isinstance(layer, Flatten)) / 1e9,
+        sum(map(_multiplications, found)) / 1e9,
+        sum(math.prod(each.outputs) for each in found if not isinstance(each.layer, Flatten)) / 1e9,
         parameter_bytes(model, (height, width, channels)),
     )
 
 
-def _passed(parts: Layers, shape: Shape) -> Iterator[tuple[Layer, Shape]]:
-    """The layers that an image passes, with the shapes of their outputs; a residual's sum comes after its parts."""
-    for part in parts:
-        if isinstance(part, Residual):
-            yield from _passed(part.body, shape)
-            yield from _passed(part.shortcut, shape)
-        shape = output_shape(part, shape)
-        yield part, shape
-
-
-def _multiplications(layer: Layer, outputs: Shape) -> int:
+def _multiplications(passed: PassedLayer) -> int:
     """Of one image's forward pass."""
-    match layer:
+    match passed.layer:
         case Conv(inputs, _, kernel):
-            return math.prod(outputs) * inputs * kernel**2
+            return math.prod(passed.outputs) * inputs * kernel**2
         case Dense(inputs, features):
             return inputs * features
         case BatchNorm():
-            return math.prod(outputs)
+            return math.prod(passed.outputs)
     return 0

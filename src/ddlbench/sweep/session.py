@@ -137,8 +137,9 @@ class Session:
         once = partial(despite_a_crash, partial(self._record, pending), self.relaunch)
         enough = partial(dilated_enough, once, pending, self.job.group.placement)
         quiet = partial(undisturbed, enough, self.job.other_measurements, self.job.tolerances)
-        record = in_fresh_memory(quiet, self.used_launch, self.relaunch)
-        self.used_launch = record["launch"]
+        is_held = self.models.why_not(pending.point) is None  # new workers could not hold it either
+        record = in_fresh_memory(quiet, self.used_launch, self.relaunch) if is_held else quiet()
+        self.used_launch = record["launch"] if is_held else self.used_launch
         path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
         self.kept.append((self.trained_s, path))
         return record
@@ -237,8 +238,7 @@ class Session:
         is_new = link != self.links.made
         if is_new and self.links.is_lossy:
             self.connect()  # TCP remembers the loss, and old connections would be slow for minutes
-        made = self.links.record_of(link)
-        return {**made, "congestion_control": self.job.group.congestion_control}, is_new
+        return {**self.links.record_of(link), "congestion_control": self.job.group.congestion_control}, is_new
 
     def _confirm(self, record: Record) -> None:
         """Raise Drifted if the link has changed, after withdrawing the records since the last good check."""

@@ -104,6 +104,34 @@ def flat(layers: Layers) -> Iterator[Layer]:
             yield layer
 
 
+@dataclass(frozen=True)
+class PassedLayer:
+    """A layer that images pass, with their shapes before and after it; a residual's stand for the sum of its parts."""
+
+    layer: Layer
+    inputs: Shape
+    outputs: Shape
+
+
+def passed(layers: Layers, shape: Shape) -> Iterator[PassedLayer]:
+    """Walk through all layers that images pass, in the canonical order.
+
+    Args:
+        layers: of a model, or of a part of it.
+        shape: of the image that enters, (height, width, channels).
+
+    Yields:
+        Layers with their shapes; a residual comes after its parts, and reads what both of them have made.
+    """
+    for layer in layers:
+        before, shape = shape, output_shape(layer, shape)
+        if isinstance(layer, Residual):
+            yield from passed(layer.body, before)
+            yield from passed(layer.shortcut, before)
+            before = (shape[0], shape[1], 2 * shape[2])
+        yield PassedLayer(layer, before, shape)
+
+
 def parameters_of(layer: Layer) -> tuple[tuple[int, ...], ...]:
     """List the shapes of a layer's parameter arrays, in the canonical order and axes.
 

@@ -5,20 +5,10 @@ Frameworks do not always report that memory is too small: some of their librarie
 
 import math
 import resource
-from collections.abc import Iterator
 from itertools import chain
 
 from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.layers import (
-    Dropout,
-    Layers,
-    ReLU,
-    Residual,
-    Shape,
-    flat,
-    output_shape,
-    parameters_of,
-)
+from ddlbench.workers.common.layers import Shape, flat, parameters_of
 
 _FLOAT_BYTES = 4
 
@@ -57,23 +47,3 @@ def parameter_bytes(name: str, shape: Shape) -> int:
     """
     arrays = chain.from_iterable(parameters_of(layer) for layer in flat(layers(name, shape)))
     return _FLOAT_BYTES * sum(map(math.prod, arrays))
-
-
-def outputs(layers: Layers, shape: Shape) -> Iterator[Shape]:
-    """Find the shape of each layer's output for one image.
-
-    Args:
-        layers: of a model, or of a part of it.
-        shape: of the image that enters, (height, width, channels).
-
-    Yields:
-        Shapes (height, width, channels) of all layers that make an array of their own; (1, 1, features) for vectors. A
-        residual's parts come before its sum. The last one is the shape of the output of all layers.
-    """
-    for layer in layers:
-        if isinstance(layer, Residual):
-            yield from outputs(layer.shortcut, shape)
-            yield from outputs(layer.body, shape)
-        shape = output_shape(layer, shape)
-        if not isinstance(layer, ReLU | Dropout):
-            yield shape

@@ -18,9 +18,9 @@ from ddlbench.workers.common.layers import (
     ReLU,
     Residual,
     Shape,
+    output_shape,
     parameters_of,
 )
-from ddlbench.workers.common.memory import outputs
 
 FLOAT_BYTES = 4
 _BLOCK = 16  # channels that oneDNN computes together; it fills up the last ones
@@ -111,9 +111,9 @@ class Step:
                 done.append(Done(layer, (), shape, made, of_body, of_shortcut))
                 block, shape = result, made
             elif isinstance(layer, Flatten | Dropout):
-                *_, shape = [shape, *outputs((layer,), shape)]
+                shape = output_shape(layer, shape)
             else:
-                *_, made = [shape, *outputs((layer,), shape)]
+                made = output_shape(layer, shape)
                 result, saved = self.compute(layer, block, shape, made)
                 done.append(Done(layer, saved, shape, made))
                 self.heap.drop(block)
