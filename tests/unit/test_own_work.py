@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from ddlbench.network.hosts import place_waiting
+from ddlbench.network.link import Link
+from ddlbench.network.verify import OutOfTolerance
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep.core_use import NOT_KNOWN
 from ddlbench.sweep.own_work import TooMuchWork, dilated_enough, own_work_percent
@@ -82,3 +84,19 @@ def test_work_that_stays_too_much_or_a_dilation_that_was_asked_for_ends_in_words
     with pytest.raises(TooMuchWork, match=r"alexnet on k80: .* `dilation: \d+`, or try again when"):
         dilated_enough(measure, point, job.group.placement)
     assert len(tried) == tries
+
+
+@pytest.mark.parametrize(("is_least", "dilations"), [(True, [4, 6, 9]), (False, [4])])
+def test_a_link_that_the_machine_cannot_carry_now_is_dilated_more_unless_a_number_was_asked_for(
+    is_least, dilations, capsys
+):
+    placement, point, tried = session(is_least=is_least).group.placement, pending(4), []
+
+    def measure() -> Any:
+        tried.append(point.dilation)
+        raise OutOfTolerance("the link of h1", Link(96800), "tbf", ["rate 70000 instead of 96800 Mbit/s"])
+
+    with pytest.raises(OutOfTolerance, match="rate 70000 instead of 96800"):
+        dilated_enough(measure, point, placement)
+    assert tried == dilations
+    assert capsys.readouterr().err.count("is measured again with a time dilation of") == len(dilations) - 1

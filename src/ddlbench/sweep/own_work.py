@@ -8,7 +8,8 @@ from typing import Any
 from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.record import Record
 from ddlbench.network.hosts import Placement
-from ddlbench.sweep.measured_dilation import MARGIN
+from ddlbench.network.verify import OutOfTolerance
+from ddlbench.sweep.measured_dilation import MARGIN, rounded_up
 from ddlbench.sweep.rounds import PendingPoint
 from ddlbench.sweep.session_job import SessionJob
 from ddlbench.sweep.steps import TrainedSteps
@@ -42,9 +43,10 @@ class TooMuchWork(DdlbenchError):
 
 
 def dilated_enough(measure: Callable[[], Record], pending: PendingPoint, placement: Placement) -> Record:
-    """Measure a repetition, and again with more dilation while the emulation's own work takes too much of the cores.
+    """Measure a repetition, and again with more dilation while this machine is too slow for the one that it has.
 
-    A byte costs more on a busy machine than when the dilation was chosen.
+    On a busy machine a byte costs more than when the dilation was chosen: the emulation's own work takes too much of
+    the cores, or a fast link does not carry what it should.
 
     Args:
         measure: measures it once.
@@ -56,14 +58,17 @@ def dilated_enough(measure: Callable[[], Record], pending: PendingPoint, placeme
 
     Raises:
         TooMuchWork: there was too much in each of three tries, or the configuration has a number as dilation.
+        OutOfTolerance: the same, of its link.
     """
     for _ in range(_TRIES - 1 if placement.is_least else 0):
         try:
             return measure()
         except TooMuchWork as error:
-            pending.dilation = float(error.enough)
-            again = f"this repetition does not count, and is measured again with a time dilation of {error.enough}"
-            print(f"{error.what}: {again}", file=sys.stderr, flush=True)
+            what, pending.dilation = error.what, float(error.enough)
+        except OutOfTolerance as error:
+            what, pending.dilation = str(error), rounded_up(MARGIN * pending.dilation)
+        again = f"It does not count, and is measured again with a time dilation of {pending.dilation:g}."
+        print(f"{pending.words}: {what}\n  {again}", file=sys.stderr, flush=True)
     return measure()
 
 
