@@ -113,14 +113,14 @@ def parameter_arrays(name: str, shape: Shape) -> int:
     return sum(len(parameters_of(layer)) for layer in flat(layers(name, shape)))
 
 
-def _forward(passed: PassedLayer, images: int, rates: Rates) -> float:
+def _forward(found: PassedLayer, images: int, rates: Rates) -> float:
     """What the forward pass of a layer takes at least, in seconds."""
-    layer, flops = passed.layer, 0.0
+    layer, flops = found.layer, 0.0
     if isinstance(layer, Conv):
-        flops = 2.0 * prod(passed.outputs) * layer.inputs * layer.kernel**2
+        flops = 2.0 * prod(found.outputs) * layer.inputs * layer.kernel**2
     elif isinstance(layer, Dense):
         flops = 2.0 * layer.inputs * layer.outputs
-    values = images * (prod(passed.inputs) + prod(passed.outputs)) + _parameters(layer)
+    values = images * (prod(found.inputs) + prod(found.outputs)) + _parameters(layer)
     return rates.cost(images * flops, _FLOAT_BYTES * values)
 
 

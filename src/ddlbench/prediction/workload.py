@@ -53,13 +53,13 @@ def workload(model: str, image_shape: str) -> Workload:
     )
 
 
-def _multiplications(passed: PassedLayer) -> int:
+def _multiplications(found: PassedLayer) -> int:
     """Of one image's forward pass."""
-    match passed.layer:
+    match found.layer:
         case Conv(inputs, _, kernel):
-            return math.prod(passed.outputs) * inputs * kernel**2
+            return math.prod(found.outputs) * inputs * kernel**2
         case Dense(inputs, features):
             return inputs * features
         case BatchNorm():
-            return math.prod(passed.outputs)
+            return math.prod(found.outputs)
     return 0

@@ -1,4 +1,7 @@
-"""The emulation's own work in a replayed step: what moving its bytes took of this machine's cores."""
+"""The emulation's own work in a replayed step: what moving its bytes took of this machine's cores.
+
+A repetition that it took too much of, or whose link did not carry its bytes, is measured again with more dilation.
+"""
 
 import sys
 from collections.abc import Callable, Mapping
