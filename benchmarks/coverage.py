@@ -161,7 +161,8 @@ def _timeouts(
     def draw(random: Generator) -> NDArray[numpy.float64]:
         counts = random.poisson(rate, steps)
         waits = RTO_MIN_MS * 2.0 ** (random.geometric(1 - again, counts.sum()) - 1)
-        return base_ms + numpy.bincount(numpy.repeat(numpy.arange(steps), counts), waits, minlength=steps)
+        waited = numpy.bincount(numpy.repeat(numpy.arange(steps), counts), waits, minlength=steps)
+        return numpy.asarray(base_ms + waited, dtype=numpy.float64)
 
     return draw
 

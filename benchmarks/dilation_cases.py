@@ -66,8 +66,8 @@ def judging(count: int, seed: int, systems: Sequence[tuple[str, str]] = SYSTEMS)
     for number, system in enumerate(random.sample(systems, len(systems))):
         of_system = [
             case
-            for each in product(MODELS, BANDWIDTHS_MBIT, LATENCIES_MS)
-            if (case := Case(*system, *each)) not in CHOOSING
+            for model, bandwidth_mbit, latency_ms in product(MODELS, BANDWIDTHS_MBIT, LATENCIES_MS)
+            if (case := Case(*system, model, bandwidth_mbit, latency_ms)) not in CHOOSING
         ]
         found += random.sample(of_system, len(range(number, count, len(systems))))
     return found

@@ -46,7 +46,7 @@ class Plain:
                 self._agents.append(
                     subprocess.Popen(
                         process.argv,
-                        env=environment | process.variables,
+                        env={**environment, **process.variables},
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,

@@ -150,7 +150,7 @@ def questions(measured: Sequence[Measured]) -> list[list[Measured]]:
 
 def _rows(draws: Sequence[Mapping[str, Any]], count: int) -> list[dict[str, Any]]:
     def average(key: str) -> float:
-        return 100 * mean(draw[key] for draw in draws)
+        return 100 * mean(float(draw[key]) for draw in draws)
 
     asked = [regret for draw in draws for regret in draw["regrets"]]
     regrets = [regret for regret in asked if regret is not None]

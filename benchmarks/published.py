@@ -70,14 +70,14 @@ def measured_rows(ours: Mapping[str, Any], folder: Path) -> list[Mapping[str, An
     if not path.is_file():
         return None
     points = pd.read_csv(path)
-    found = []
+    found: list[Mapping[str, Any]] = []
     for where in ours["rows"]:
         of_point = points[points["status"] == "measured"]
         for column, value in where.items():
             of_point = of_point[of_point[column] == value]
         if len(of_point) != 1:
             return None
-        found.append(of_point.iloc[0].to_dict())
+        found.append({str(column): value for column, value in of_point.iloc[0].items()})
     return found
 
 

@@ -79,7 +79,7 @@ def rows(rounds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def config(min_repetitions: int = 0) -> dict[str, Any]:
     """The default configuration; with a number of repetitions given, exactly that many."""
-    settings = read_yaml(ROOT / "config" / "config.yaml", ROOT)
+    settings: dict[str, Any] = read_yaml(ROOT / "config" / "config.yaml", ROOT)
     if min_repetitions:
         settings["measure"] |= {"min_repetitions": min_repetitions, "max_repetitions": min_repetitions}
     return settings
@@ -157,6 +157,7 @@ def measured_points(swept: Mapping[str, Any]) -> list[Record]:
             "point": record["point"],
             "words": words(record["point"]),
             "dilation": record["dilation"],
+            "planned_dilation": record["planned_dilation"],
             "fits": record["status"] == "measured",
             "steps": 0,
         }

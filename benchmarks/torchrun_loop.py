@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import groupby
 from math import fsum
 from pathlib import Path
 from time import monotonic
@@ -23,13 +24,13 @@ Record = dict[str, Any]
 
 
 def torchrun_loop(chosen: Sequence[Record], folder: Path, *, say_as: str) -> list[Record]:
-    """The points with `theirs_s`, the wall time of one torchrun each. Hosts are made once for each cluster size."""
+    """The points with `theirs_s`, the wall time of one torchrun each. Hosts are made once for points placed alike."""
     compared: list[Record] = []
-    for workers in sorted({each["point"]["workers"] for each in chosen}):
-        members = [each for each in chosen if each["point"]["workers"] == workers]
+    for _, alike in groupby(sorted(chosen, key=_placed_as), key=_placed_as):
+        members = list(alike)
         job = {
             "python": python_of_workers(),
-            "placement": _placement(members[0]),
+            "placement": placement_of(members[0]),
             "points": members,
             "datasets": str(folder / "results" / "datasets"),
             "done": f"{say_as}: torchrun",
@@ -38,17 +39,22 @@ def torchrun_loop(chosen: Sequence[Record], folder: Path, *, say_as: str) -> lis
     return compared
 
 
-def _placement(member: Record) -> dict[str, Any]:
-    """The hosts as our sweep placed them."""
-    point = member["point"]
+def _placed_as(member: Record) -> tuple[int, float, float]:
+    """What decides where a point's hosts are, and their time: how many, and their dilation, planned and had."""
+    return member["point"]["workers"], member["planned_dilation"], member["dilation"]
+
+
+def placement_of(member: Record) -> dict[str, Any]:
+    """The hosts as our sweep placed them, with the time dilation that the speed of their vCPUs made of the planned."""
+    point, planned = member["point"], member["planned_dilation"]
     placement = place(
         point["workers"],
         **{key: point[key] for key in ("vcpus", "memory_gb", "host_count")},
         cores=sorted(os.sched_getaffinity(0)),
         available_memory_bytes=psutil.virtual_memory().available,
+        dilation=planned if planned > 1 else "auto",
     )
-    assert placement.dilation == member["dilation"]
-    return asdict(placement)
+    return asdict(replace(placement, dilation=member["dilation"]))
 
 
 def inside(job: Mapping[str, Any]) -> list[Record]:

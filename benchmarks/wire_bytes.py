@@ -104,7 +104,7 @@ def inside(job: dict[str, Any]) -> list[dict[str, Any]]:
                 group.train(1)
                 telemetry.begin(model, 0)
                 group.train(job["steps"])
-                hosts = telemetry.end(job["steps"])["hosts"]
+                hosts = telemetry.end(job["steps"]).hosts
                 for unit, (host, counted) in zip(units, hosts.items(), strict=True):
                     theory = unit * PARAMETER_BYTES * parameters
                     for direction in ("sent", "received"):

@@ -85,7 +85,8 @@ def _together(calls: Sequence[tuple[Pipeline, Sequence[str]]]) -> list[int | Non
         with suppress(subprocess.TimeoutExpired):
             each.wait(PATIENCE_S)
         if each.poll() is None:
-            for child in [*psutil.Process(each.pid).children(recursive=True), each]:
+            for child in psutil.Process(each.pid).children(recursive=True):
                 child.kill()
+            each.kill()
             each.wait()
     return [each.returncode for each in going]

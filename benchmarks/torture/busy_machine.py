@@ -56,9 +56,15 @@ def busy_cores() -> Iterator[None]:
 def failed_tests(log: Path) -> str:
     """Run `make test` once, and keep what it says; the tests that have failed, or the last words if it names none."""
     command = ["make", "test"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with (
-        subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes) as run,
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            text=True,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as run,
         at_the_end("kill", "--", f"-{run.pid}"),  # what `make` has started does not end with it
     ):
         said, _ = run.communicate(timeout=TIMEOUT_S)

@@ -140,7 +140,8 @@ Fault = Callable[[OnCluster, Random, "subprocess.Popen[str]"], Iterator[str]]
 
 
 def _node(on_cluster: OnCluster, random: Random) -> str:
-    return random.choice(list(on_cluster.records()[-1]["provenance"]["slurm"]["nodes"]))
+    names: list[str] = list(on_cluster.records()[-1]["provenance"]["slurm"]["nodes"])
+    return random.choice(names)
 
 
 def _one_killed(processes: list[psutil.Process], random: Random) -> str:

@@ -64,7 +64,8 @@ def change_values(root: Path, file: str, random: Random) -> Try:
     """Change one value or key of a YAML file."""
     path = root / file
     content = yaml.safe_load(path.read_text())
-    kinds, places = list(VALUES), []
+    kinds = list(VALUES)
+    places: list[Place] = []
     while not places:  # not every file has something for each kind
         kind = kinds.pop(random.randrange(len(kinds)))
         is_wrong, change = VALUES[kind]

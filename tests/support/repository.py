@@ -57,7 +57,9 @@ def needed_rules(folder: Path, target: str) -> dict[str, dict[str, int]]:
         needs |= grown
     alone = {rule for rule, count in Counter(rules.values()).items() if count == 1}
     return {
-        rules[job]: Counter(map(rules.get, all_of)) for job, all_of in needs.items() if rules[job] in alone
+        rules[job]: Counter(rules[each] for each in all_of)
+        for job, all_of in needs.items()
+        if rules[job] in alone
     }
 
 

@@ -3,6 +3,7 @@
 import copy
 import shutil
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -63,7 +64,7 @@ STUDY = {
 }
 
 
-def small_repository(root: Path) -> tuple[dict, dict]:
+def small_repository(root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fill `root` with schemas, links, sites and the small study; returns settings and the study, to be changed."""
     shutil.copytree(REPOSITORY / "workflow/schemas", root / "workflow/schemas")
     (root / "config/studies").mkdir(parents=True)

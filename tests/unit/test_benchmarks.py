@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import api, groups, probe, report, share, sweep
+from benchmarks import api, groups, probe, report, share, sweep, torchrun_loop
 from ddlbench.probes.ping_pong import sizes
 from tests.support.repository import REPOSITORY
 
@@ -64,11 +64,21 @@ def test_the_points_shares_are_the_whole_wall_time_of_a_sweep() -> None:
 
 def test_torchrun_gets_the_steps_of_all_repetitions_and_one_try_at_a_point_that_does_not_fit() -> None:
     records = [record("p1", "b", 1, 2), record("p1", "b", 3, 1, steps=1), record("p2", "b", 4, 1, steps=0)]
-    of_point = {"point": POINT, "dilation": 1.0}
+    of_point = {"point": POINT, "dilation": 1.0, "planned_dilation": 1.0}
     swept = {"records": [each | of_point for each in records], "sessions": SESSIONS, "wall_s": 30.0}
     measured, too_large = sweep.measured_points(swept)
     assert (measured["fits"], measured["steps"]) == (True, 2 + 1 + 2)
     assert (too_large["fits"], too_large["steps"]) == (False, 1)
+
+
+def test_torchrun_has_the_hosts_and_the_dilation_of_the_sweep() -> None:
+    point = {"workers": 2, "vcpus": 4, "memory_gb": 0.1, "host_count": 4}
+    placement = torchrun_loop.placement_of({"point": point, "planned_dilation": 8.0, "dilation": 4.75})
+    assert placement["dilation"] == 4.75
+    assert [host["core_share"] for host in placement["hosts"]] == [
+        1 / 2,
+        1 / 2,
+    ]  # 8 are two hosts of 4 vCPU on a core
 
 
 def test_the_strata_take_turns_in_the_order_of_the_subset() -> None:
