@@ -4,7 +4,9 @@ import math
 
 import pytest
 
+from ddlbench.launch import memory_signs
 from ddlbench.launch.group_member import LackedMemory, WorkerFailed, WorkerStalled
+from ddlbench.launch.memory_signs import FullAndIdle
 from tests.support.scripted_group import READY
 
 # The first one ends when the other has said why it ends.
@@ -64,6 +66,11 @@ limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
 assert isinstance(control.command(), Connect)
 held = bytearray(int(FILLED * limit) - used_bytes())
 control.send(Connected())
+assert isinstance(control.command(), Train)
+ends_s = time.process_time() + 2
+while time.process_time() < ends_s:
+    pass
+control.send(Trained([[1.0]]))
 control.command()
 """
 )
@@ -77,3 +84,51 @@ def test_a_member_that_makes_no_step_and_has_no_memory_left_lacks_memory(group, 
         with pytest.raises(expected) as told:
             one._members.look_after("training", -math.inf, one._members.by_rank, still_s=300.0)
     assert ("no memory is left to rank 0 on host h1" in str(told.value)) == lacks
+
+
+class Clock:
+    """A monotonic clock that only a test moves."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(memory_signs, "monotonic", clock)
+    return clock
+
+
+@pytest.mark.parametrize(("filled", "lacks"), [(0.99, True), (0.8, False)])
+def test_no_time_out_is_awaited_where_no_memory_is_left_and_nobody_computes(group, clock, filled, lacks):
+    with group(FILLED.replace("FILLED", str(filled)), memory_bytes=2**30) as one:
+        one.connect([])
+        for clock.now_s in (10.0, 69.0):
+            one._members.look_after("training", math.inf, [])
+        clock.now_s = 75.0
+        if not lacks:
+            one._members.look_after("training", math.inf, [])
+            return
+        with pytest.raises(
+            LackedMemory, match=r"^no member computes any more while training, and .* rank 0 on host h1$"
+        ):
+            one._members.look_after("training", math.inf, [])
+
+
+def test_who_computes_with_no_memory_left_or_had_nothing_to_do_is_not_stuck(group, clock):
+    with group(FILLED.replace("FILLED", "0.99"), memory_bytes=2**30) as one:
+        one.connect([])
+        watch = FullAndIdle([member.process.pid for member in one._members.by_rank])
+        clock.now_s = 10.0
+        assert watch.full() is None
+        one.train(1)
+        clock.now_s = 80.0
+        assert watch.full() is None
+        watch.restart()
+        clock.now_s = 150.0
+        assert watch.full() is None
+        clock.now_s = 220.0
+        assert watch.full() == 0

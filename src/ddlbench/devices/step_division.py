@@ -15,10 +15,10 @@ from ddlbench.workers.common.layers import (
     Dense,
     Dropout,
     Flatten,
-    Layer,
     PassedLayer,
     Shape,
     flat,
+    parameter_count,
     parameters_of,
     passed,
 )
@@ -94,7 +94,7 @@ def divided(name: str, shape: Shape, images: int, step_ms: float, rates: Rates) 
         if arrays[number]:
             backward += [so_far] + [0.0] * (arrays[number] - 1)
             so_far = 0.0
-    parameters = sum(_parameters(each.layer) for each in costly)
+    parameters = sum(parameter_count(each.layer) for each in costly)
     optimizer = rates.cost(0.0, _OPTIMIZER_PASSES * _FLOAT_BYTES * parameters)
     unit = step_ms / (sum(forward) + sum(backward) + optimizer)
     return Division(sum(forward) * unit, tuple(each * unit for each in backward), optimizer * unit)
@@ -120,9 +120,5 @@ def _forward(found: PassedLayer, images: int, rates: Rates) -> float:
         flops = 2.0 * prod(found.outputs) * layer.inputs * layer.kernel**2
     elif isinstance(layer, Dense):
         flops = 2.0 * layer.inputs * layer.outputs
-    values = images * (prod(found.inputs) + prod(found.outputs)) + _parameters(layer)
+    values = images * (prod(found.inputs) + prod(found.outputs)) + parameter_count(layer)
     return rates.cost(images * flops, _FLOAT_BYTES * values)
-
-
-def _parameters(layer: Layer) -> int:
-    return sum(map(prod, parameters_of(layer)))

@@ -19,7 +19,7 @@ from ddlbench.launch.group_member import (
     WorkerStalled,
     start_of,
 )
-from ddlbench.launch.memory_signs import has_filled_its_memory, sign_of_lacking_memory
+from ddlbench.launch.memory_signs import FullAndIdle, has_filled_its_memory, sign_of_lacking_memory
 from ddlbench.launch.starter import Starter
 from ddlbench.protocol.channel import Closed
 from ddlbench.protocol.codec import Malformed
@@ -54,6 +54,7 @@ class GroupMembers:
         self._timeouts = timeouts
         self._check = check
         self.by_rank: list[GroupMember] = []
+        self._stuck = FullAndIdle([])
 
     def start(self, starter: Starter, launches: Sequence[Launch], control: ControlSocket[Hello]) -> None:
         """Start one member for each launch, and wait until all are connected and have sent Hello.
@@ -80,6 +81,7 @@ class GroupMembers:
                 self.by_rank[hello.rank].channel = channel
         for member in self.by_rank:
             member.hear()
+        self._stuck = FullAndIdle([member.process.pid for member in self.by_rank])
 
     def send(self, member: GroupMember, message: object) -> None:
         """Send one member a message, which begins a command.
@@ -93,6 +95,7 @@ class GroupMembers:
         """
         assert member.channel is not None
         member.begin()
+        self._stuck.restart()
         try:
             member.channel.send(message, _STOP_S)
         except OSError as error:
@@ -157,7 +160,8 @@ class GroupMembers:
             still_s: for how long they may make no step, if they count steps.
 
         Raises:
-            LackedMemory: a member died of a lack of memory, or it makes no step any more and one has no memory left.
+            LackedMemory: a member died of a lack of memory, or one has no memory left and none computes or makes a step
+                any more.
             WorkerCrashed: a member died of a fault in what it runs.
             WorkerStalled: a member makes no step any more, or has made none of this command in time.
             WorkerFailed: a member died, was silent or too slow.
@@ -170,6 +174,9 @@ class GroupMembers:
                 raise WorkerFailed(
                     f"{member.name} has been silent for {silent_s:.0f} s while {phase}{member.log_tail()}"
                 )
+        if (stuck := self._stuck.full()) is not None:
+            full = self.by_rank[stuck].name
+            raise LackedMemory(f"no member computes any more while {phase}, and no memory is left to {full}")
         for member in awaited:
             if member.made_steps is not None and (unmoved_s := monotonic() - member.advanced) > still_s:
                 still = f"{member.name} has made no step for {unmoved_s:.0f} s while {phase}"

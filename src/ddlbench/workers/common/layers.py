@@ -152,6 +152,18 @@ def parameters_of(layer: Layer) -> tuple[tuple[int, ...], ...]:
     return ()
 
 
+def parameter_count(layer: Layer) -> int:
+    """Count the numbers in a layer's parameter arrays.
+
+    Args:
+        layer: no residual.
+
+    Returns:
+        How many there are; 0 for a layer without parameters.
+    """
+    return sum(map(math.prod, parameters_of(layer)))
+
+
 def output_shape(layer: Layer, shape: Shape) -> Shape:
     """Find the shape of a layer's output.
 

@@ -3,12 +3,10 @@
 Frameworks do not always report that memory is too small: some of their libraries abort or crash.
 """
 
-import math
 import resource
-from itertools import chain
 
 from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.layers import Shape, flat, parameters_of
+from ddlbench.workers.common.layers import Shape, flat, parameter_count
 
 _FLOAT_BYTES = 4
 
@@ -45,5 +43,4 @@ def parameter_bytes(name: str, shape: Shape) -> int:
     Returns:
         Bytes, with float32 numbers.
     """
-    arrays = chain.from_iterable(parameters_of(layer) for layer in flat(layers(name, shape)))
-    return _FLOAT_BYTES * sum(map(math.prod, arrays))
+    return _FLOAT_BYTES * sum(map(parameter_count, flat(layers(name, shape))))

@@ -19,7 +19,7 @@ from ddlbench.workers.common.layers import (
     Residual,
     Shape,
     output_shape,
-    parameters_of,
+    parameter_count,
 )
 
 FLOAT_BYTES = 4
@@ -191,8 +191,8 @@ class Step:
         is_convolution = isinstance(done.layer, Conv)
         if is_convolution and is_asked:
             self.reorder(done.taken, done.made)
-        if arrays := parameters_of(done.layer):
-            self.gradients.append(heap.new(FLOAT_BYTES * sum(map(math.prod, arrays))))
+        if count := parameter_count(done.layer):
+            self.gradients.append(heap.new(FLOAT_BYTES * count))
         if is_convolution:
             self.reorder(done.taken, done.made)
         heap.drop(gradient, *done.saved)
