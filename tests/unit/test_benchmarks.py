@@ -131,7 +131,8 @@ def test_the_handful_has_a_row_of_each_of_its_benchmarks_with_what_it_missed() -
     names = {name: f"speed of {words}" for name, words in report.HANDFUL.items()}
     rows = {"at_least": "4", "measured": "3", "peer": "torchrun", "met": False}
     results = [
-        benchmarked(name, rows | {"what": what}, rows | {"what": "else"}) for name, what in names.items()
+        benchmarked(name, rows | {"what": what}, rows | {"what": "else"}, asked={"turns": 5, "starts": 3})
+        for name, what in names.items()
     ]
     text = report.table(report.handful([*results, benchmarked("speed", rows | {"what": "speed"})]))
     assert [line.split(" | ")[0] for line in text.splitlines()[2:7]] == [
@@ -200,12 +201,24 @@ def test_each_benchmark_is_named_with_where_and_when_it_was_measured() -> None:
 def test_what_is_of_the_default_configuration_is_of_that_of_its_day() -> None:
     row = {"what": "share", "at_least": "4", "measured": "5", "peer": "the default figures", "met": True}
     assert "| share | 4 | 5 | the default figures of 2026-01-02 |" in report.table(
-        [benchmarked("share", row)]
+        [benchmarked("speed", row)]
     )
 
 
-def benchmarked(name: str, *rows: dict[str, Any]) -> dict[str, Any]:
+def test_a_row_says_how_many_times_it_was_measured_unless_its_benchmark_has_said_so() -> None:
+    row = {"what": "speed", "at_least": "4", "measured": "5", "peer": "torchrun", "met": True}
+    assert "| torchrun; n = 5 sweeps, each with 4 points launched one by one |" in report.table(
+        [benchmarked("sweep", row, rounds=[{}] * 5, asked={"points": 4})]
+    )
+    assert "| n = 7 starts |" in report.table(
+        [benchmarked("containers", row | {"peer": ""}, took_s={"docker": {"ours": [1.0] * 7}})]
+    )
+    assert "| torchrun |" in report.table([benchmarked("speed", row)])
+
+
+def benchmarked(name: str, *rows: dict[str, Any], **details: object) -> dict[str, Any]:
     return {
+        **details,
         "benchmark": name,
         "machine": {"cpu_model": "a CPU", "cores": 2},
         "date": "2026-01-02T03:04",
