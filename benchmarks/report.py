@@ -50,18 +50,18 @@ HANDFUL = {  # benchmark -> words of its row that README has; chosen by what the
     "prediction": "predicted from a quarter",
     "api": "p99 of the latency",
 }
-TIMES = {  # benchmark whose rows do not say it -> how many times it measured, by its file, whose lists count
+COUNTS = {  # benchmark whose rows do not say it -> how often it measured, by its file, in which lists count
     "sweep": "{rounds} sweeps, each with {asked[points]} points launched one by one",
     "share": "1 run",
     "framework_share": "1 run",
     "worker": "{asked[rounds]} launches of {asked[pairs]} pairs",
-    "link": "{asked[rounds]} rounds, {asked[pings]} packets for a latency",
+    "link": "{asked[rounds]} rounds; once each loss, and each latency with {asked[pings]} packets",
     "probe": "{asked[turns]} turns, {asked[shaped_turns]} over the shaped link, {asked[curves]} curves",
     "dry_run": "{ours_s}",
     "wire_bytes": "{asked[steps]} steps",
     "telemetry": "{asked[rounds]} launches of {asked[pairs]} pairs",
     "environments": "1",
-    "images": "1, {unchanged_s} with nothing changed",
+    "images": "1; {unchanged_s} with nothing changed",
     "containers": "{took_s[docker][ours]} starts",
     "memory": "1 launch",
     "slurm": "{first_steps_s} jobs",
@@ -121,10 +121,10 @@ def table(results: Iterable[Mapping[str, Any]], without: Iterable[str] = ()) -> 
         commit = (result["commit"] or "")[:7] or "no commit"
         there = f"{machine['cpu_model']}, {machine['cores']} cores, {result['date'][:10]}, {commit}"
         where.setdefault(there, []).append(result["benchmark"])
-        times = times_of(result)
+        count = count_of(result)
         for row in result["rows"]:
             measured = row["measured"] if row["met"] else f"**missed:** {row['measured']}"
-            against = "; ".join(filter(None, (row["peer"], times)))
+            against = "; ".join(filter(None, (row["peer"], count)))
             line = f"| {row['what']} | {row['at_least']} | {measured} | {against} |"
             lines.append(_CHANGES.sub(rf"\g<0> of {result['date'][:10]}", line))
     lines += [f"| {title(name)} |  | not measured | `python -m benchmarks {name}` |" for name in without]
@@ -132,9 +132,9 @@ def table(results: Iterable[Mapping[str, Any]], without: Iterable[str] = ()) -> 
     return "\n".join([*lines, "", f"Measured by `python -m benchmarks`: {measured or 'nothing yet'}."])
 
 
-def times_of(result: Mapping[str, Any]) -> str:
+def count_of(result: Mapping[str, Any]) -> str:
     """`n = 5 turns`; nothing where the rows say it themselves."""
-    words = TIMES.get(result["benchmark"])
+    words = COUNTS.get(result["benchmark"])
     return f"n = {words.format_map(_counted(result))}" if words else ""
 
 

@@ -1,4 +1,7 @@
-"""Signs that a process lacks memory: its size, and texts in its log, of which frameworks and libraries have many."""
+"""Signs that a process lacks memory: its size, that its group stands still, and texts in its log.
+
+Of such texts frameworks and libraries have many.
+"""
 
 from collections.abc import Sequence
 from math import fsum
@@ -9,7 +12,7 @@ import psutil
 _FILLED = 0.98  # of its limit; an allocation of some MB then fails
 _LOOK_S = 5.0
 _IDLE_S = 60.0  # longer than any time-out of TCP that follows a few lost packets
-_IDLE_SHARE = 0.01  # of a core and process: messages that tell that it is alive take less
+_IDLE_SHARE = 0.01  # of a core, for each process: what tells that it is alive takes less
 _SIGNS = (
     "std::bad_alloc",  # C++
     "MemoryError",  # Python, NumPy
