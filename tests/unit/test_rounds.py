@@ -151,16 +151,18 @@ def test_a_round_takes_points_of_one_time_dilation_after_another_and_goes_on_wit
     assert [len(list(same)) for _, same in groupby(factors)] == [3, *[6] * 4, 3]
 
 
-def test_points_without_a_repetition_begin_with_the_dilation_that_another_one_turned_out_to_need(monkeypatch):
+def test_points_without_a_repetition_are_dilated_as_much_more_as_another_one_turned_out_to_need(monkeypatch):
     class Dilating(Simulated):
         def measure(self, pending):
+            if not pending.used and not dilated_more:
+                pending.dilation *= 1.5
+                dilated_more.append(pending.words)
             began_with.setdefault(pending.words, pending.dilation)
-            if not pending.used:
-                pending.dilation = 30.0
             return super().measure(pending)
 
-    began_with = {}
-    points = [replace(pending(words), dilation=20.0) for words in "abc"]
+    dilated_more, began_with = [], {}
+    planned = {"a": 20.0, "b": 20.0, "c": 41.0}
+    points = [replace(pending(words), dilation=dilation) for words, dilation in planned.items()]
     points.append(replace(pending("measured before", used=[0]), dilation=20.0))
     measure_in_rounds(
         Dilating(dict.fromkeys([each.words for each in points], 0.1), monkeypatch),
@@ -169,7 +171,8 @@ def test_points_without_a_repetition_begin_with_the_dilation_that_another_one_tu
         Progress(4, 0),
     )
     assert began_with.pop("measured before") == 20.0
-    assert sorted(began_with.values()) == [20.0, 30.0, 30.0]
+    assert began_with["a"] == began_with["b"] == 30.0
+    assert began_with["c"] == (61.5 if dilated_more == ["c"] else 62.0)  # rounded up to two digits
 
 
 def test_trainings_to_an_accuracy_have_the_same_seeds_at_every_point(monkeypatch):

@@ -86,6 +86,9 @@ class SharedCards:
         return self.card.is_lossy or self.inside.is_lossy
 
 
+HostLinks = Link | Sites | SharedCards  # what connects the hosts of a star
+
+
 def directions(sites: int) -> list[tuple[int, int]]:
     """List every direction between two sites.
 

@@ -19,7 +19,7 @@ from ddlbench.errors import ConfigError, DdlbenchError
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port, steer
 from ddlbench.network.shaping import Backend, choose_backend
-from ddlbench.network.sites import SharedCards, Sites, site_of
+from ddlbench.network.sites import HostLinks, SharedCards, site_of
 from ddlbench.network.sizes import LONGEST_SEGMENTS
 from ddlbench.network.wiring import Wiring, route
 from ddlbench.protocol.tcp import RTO_MIN_MS
@@ -151,7 +151,7 @@ class Star:
             "lock": 1 << _RTO_MIN,  # TCP uses this metric only if it is locked
         }
 
-    def shape(self, link: Link | Sites | SharedCards | list[Link] | None) -> None:
+    def shape(self, link: HostLinks | list[Link] | None) -> None:
         """Set what the hosts' connections can carry.
 
         Args:
@@ -164,7 +164,7 @@ class Star:
         with _told_in_words():
             self.backend.shape(link if link is None or isinstance(link, list) else self.links(link))
 
-    def links(self, link: Link | Sites | SharedCards) -> list[Link]:
+    def links(self, link: HostLinks) -> list[Link]:
         """List the links of the backend's ports.
 
         Args:

@@ -19,7 +19,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.network import queueing_disciplines
 from ddlbench.network.limits import Capacity, LinkRefused, check_delay
 from ddlbench.network.link import Link
-from ddlbench.network.sites import SharedCards, Sites
+from ddlbench.network.sites import HostLinks, SharedCards, Sites
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import BRIEF, FULL, Effort
 from ddlbench.network.verify import OutOfTolerance, verify
@@ -38,7 +38,7 @@ class Drifted(DdlbenchError):
     """A link that differs from what it was when it was verified."""
 
 
-def link_of(point: Point) -> Link | Sites | SharedCards | None:
+def link_of(point: Point) -> HostLinks | None:
     """Find what a point is measured on.
 
     Args:
@@ -57,9 +57,7 @@ def link_of(point: Point) -> Link | Sites | SharedCards | None:
     return SharedCards(link, inside) if inside else link
 
 
-def verified(
-    star: Star, made: Link | Sites | SharedCards, tolerances: Tolerances, effort: Effort
-) -> Mapping[str, object]:
+def verified(star: Star, made: HostLinks, tolerances: Tolerances, effort: Effort) -> Mapping[str, object]:
     """Measure what connects the hosts of a star.
 
     Args:
@@ -102,14 +100,14 @@ class Links:
         """
         self.star = star
         self._patience_s = patience_s
-        self.made: Link | Sites | SharedCards | None = None
+        self.made: HostLinks | None = None
         self.right_at_s = clock.now_s()
         self._tolerances = tolerances
         self._recheck_s = recheck_s
         self._clock = clock
         self._capacity = Capacity(star)
         self._verified: dict[
-            tuple[Link | Sites | SharedCards, float], Mapping[str, object]
+            tuple[HostLinks, float], Mapping[str, object]
         ] = {}  # what each was measured to be, at each time dilation
         self._settings: queueing_disciplines.Settings = {}
         self._cost_s = 0.0
@@ -125,7 +123,7 @@ class Links:
             self.star.shape(None)
             self.made = None
 
-    def make(self, link: Link | Sites | SharedCards) -> Mapping[str, object]:
+    def make(self, link: HostLinks) -> Mapping[str, object]:
         """Shape the hosts' link, or their sites, and verify it, if this session has not verified it before.
 
         Args:
@@ -148,7 +146,7 @@ class Links:
             self._verified[key] = self._measured(FULL)
         return self._verified[key]
 
-    def record_of(self, link: Link | Sites | SharedCards) -> dict[str, object]:
+    def record_of(self, link: HostLinks) -> dict[str, object]:
         """Make a link, as `make` does.
 
         Args:
@@ -196,7 +194,7 @@ class Links:
             raise Drifted(self._words(str(error))) from error
         return {**found, "after_s": silence_s}
 
-    def _refuse_too_much(self, link: Link | Sites | SharedCards) -> None:
+    def _refuse_too_much(self, link: HostLinks) -> None:
         """Raise LinkRefused if the link cannot be made here; the machine's capacity is measured on open links."""
         for each, senders in Counter(self.star.links(link)).items():
             check_delay(each, self.star.backend)

@@ -9,17 +9,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import ceil, floor, fsum, log10
+from math import ceil, floor, fsum, inf, log10
 from time import monotonic, sleep
 
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.network.limits import TBF_MOST_MBIT, forwarded_mbit
 from ddlbench.network.link import Link
+from ddlbench.network.sites import HostLinks
 from ddlbench.network.sizes import LONGEST_TRAIN
 from ddlbench.network.star import Star
 from ddlbench.network.traffic import BRIEF
 from ddlbench.network.verify import OutOfTolerance
 from ddlbench.plan import Point
+from ddlbench.protocol.messages import ModelShape
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.sweep.link_monitor import link_of, verified
 from ddlbench.sweep.repetition import training_point
@@ -58,37 +60,24 @@ def dilation_of_bytes(group: GroupOnHosts, points: Sequence[Point], allowed: flo
 
     Args:
         group: on emulated hosts, connected, on open links; they are open again afterwards.
-        points: all that it will measure.
+        points: of one model and one link.
         allowed: how many of the cores, on average over a step, moving the bytes may take.
 
     Returns:
         The factor.
     """
-    star = group.hosts.star
+    star, link = group.hosts.star, link_of(points[0])
     assert star is not None
-    of_model: dict[tuple[str, tuple[int, ...]], list[Point]] = {}
-    for point in points:
-        of_model.setdefault((point.model, point.image_shape), []).append(point)
-    needed = []
-    for same in of_model.values():
-        point = same[0]
-        moved = _moved(group, star, point)
-        step_ms = min(least_step_ms(each, moved.most_bytes) for each in same)
-        allowed_ms = allowed * step_ms
-        if latencies_ms := _most_latencies_ms(star, same):
-            span_ms = _SHARE_OF_STEP * step_ms * max(ENOUGH, moved.work_ms / allowed_ms)
-            rate_mbit = moved.most_bytes * 8e-3 / span_ms * star.dilation
-            star.shape([Link(rate_mbit, latency_ms) for latency_ms in latencies_ms])
-            moved = _moved(group, star, point)
-            star.shape(None)
-        needed.append(MARGIN * moved.work_ms / allowed_ms)
-    return max(needed)
-
-
-def _most_latencies_ms(star: Star, points: Sequence[Point]) -> list[float]:
-    """The latency of each of a star's links, of the point that has the most; none if no point has links."""
-    links = [link for point in points if (link := link_of(point))]
-    return max(([each.latency_ms for each in star.links(link)] for link in links), key=fsum, default=[])
+    moved = _moved(group, star, points[0])
+    step_ms = min(least_step_ms(each, moved.most_bytes) for each in points)
+    allowed_ms = allowed * step_ms
+    if link:
+        span_ms = _SHARE_OF_STEP * step_ms * max(ENOUGH, moved.work_ms / allowed_ms)
+        rate_mbit = moved.most_bytes * 8e-3 / span_ms * star.dilation
+        star.shape([Link(rate_mbit, each.latency_ms) for each in star.links(link)])
+        moved = _moved(group, star, points[0])
+        star.shape(None)
+    return MARGIN * moved.work_ms / allowed_ms
 
 
 def dilation_of_waiting(group: GroupOnHosts, dilation: float, allowed: float) -> float:
@@ -139,29 +128,28 @@ def slowest_replay_ms(job: SessionJob) -> float:
     return max(Point.from_dict(each.point).slowest_replay_ms for each in job.points)
 
 
-def _forwardable(star: Star, points: Sequence[Point]) -> float:
-    """The dilation with which this machine forwards what all hosts can send at once."""
-    links = [link for point in points if (link := link_of(point))]
-    of_all_hosts = [Counter(star.links(link)) for link in links]
-    most_mbit = max(
-        (each.bandwidth_mbit * hosts for found in of_all_hosts for each, hosts in found.items()), default=0.0
-    )
-    if not most_mbit:
-        return 0.0  # a host alone sends nothing
-    return most_mbit / max(forwarded_mbit(star, LONGEST_TRAIN) for _ in range(_TRIES))
+def _forwarded_mbit(star: Star, points: Sequence[Point]) -> float:
+    """What this machine forwards between all hosts; endless for a host alone, which sends nothing."""
+    if not any(link_of(point) for point in points):
+        return inf
+    return max(forwarded_mbit(star, LONGEST_TRAIN) for _ in range(_TRIES))
 
 
-def _verifiable(star: Star, points: Sequence[Point], dilation: float, tolerances: Tolerances) -> float:
-    """Dilate time more if that is needed to check the fastest link, which costs CPU time too; links are open then."""
-    links = [link for point in points if (link := link_of(point))]
-    if not links:
+def _most_mbit(star: Star, link: HostLinks | None) -> float:
+    """What all hosts can send at once: over their links, or over what these lead to."""
+    alike = Counter(star.links(link)) if link else {}
+    return max((each.bandwidth_mbit * count for each, count in alike.items()), default=0.0)
+
+
+def _verifiable(star: Star, link: HostLinks | None, dilation: float, tolerances: Tolerances) -> float:
+    """Dilate time more if that is needed to check the link, which costs CPU time too; links are open then."""
+    if link is None:
         return dilation
-    fastest = max(links, key=lambda each: max(link.bandwidth_mbit for link in star.links(each)))
     for _ in range(_TRIES):
         star.dilate(dilation)
-        star.shape(fastest)
+        star.shape(link)
         try:
-            verified(star, fastest, tolerances, BRIEF)
+            verified(star, link, tolerances, BRIEF)
             break
         except OutOfTolerance:
             dilation = rounded_up(MARGIN * dilation)
@@ -171,24 +159,48 @@ def _verifiable(star: Star, points: Sequence[Point], dilation: float, tolerances
 
 
 def dilated(job: SessionJob, group: GroupOnHosts, points: Sequence[Point]) -> SessionJob:
-    """Choose the time dilation of a session, if that was left to measurement, and let the group's hosts have it.
+    """Choose the time dilation of each model on each link, if that was left to measurement.
 
     Args:
         job: the session's.
-        group: on its hosts, connected, on open links.
+        group: on its hosts, connected, on open links; afterwards its hosts have the most of these dilations.
         points: that the group can measure.
 
     Returns:
-        The job, with the dilation.
+        The job, with the dilations.
     """
     placement = job.group.placement
     if not placement.is_least or not points:
         return job
+    alike: dict[tuple[ModelShape, HostLinks | None], list[Point]] = {}
+    for point in points:
+        alike.setdefault(_model_and_link(point), []).append(point)
+    star = group.hosts.star
+    assert star is not None
+    forwards_mbit = _forwarded_mbit(star, points)
+    chosen = {of: _dilation(job, group, same, forwards_mbit) for of, same in alike.items()}
+    most = max(chosen.values())
+    group.dilate(most, slowest_replay_ms(job))
+    described = {each.fingerprint: _model_and_link(Point.from_dict(each.point)) for each in job.points}
+    of_points = {fingerprint: chosen[of] for fingerprint, of in described.items() if of in chosen}
+    of_group = replace(job.group, placement=replace(placement, dilation=most))
+    return replace(job, group=of_group, dilations=of_points)
+
+
+def _model_and_link(point: Point) -> tuple[ModelShape, HostLinks | None]:
+    return ModelShape(point.model, point.image_shape), link_of(point)
+
+
+def _dilation(job: SessionJob, group: GroupOnHosts, points: Sequence[Point], forwards_mbit: float) -> float:
+    """Choose the time dilation of points of one model and one link, where this machine forwards so much."""
     star, allowed = group.hosts.star, job.most_own_work_percent / 100 * len(group.hosts.hosts[0].cores)
     assert star is not None
     of_bytes = dilation_of_bytes(group, points, allowed)
-    factor = rounded_up(max(least_dilation(points), MARGIN * _forwardable(star, points), of_bytes))
-    factor = _verifiable(star, points, factor, job.tolerances)
+    link = link_of(points[0])
+    factor = rounded_up(
+        max(least_dilation(points), MARGIN * _most_mbit(star, link) / forwards_mbit, of_bytes)
+    )
+    factor = _verifiable(star, link, factor, job.tolerances)
     for _ in range(_TRIES):
         group.dilate(factor, slowest_replay_ms(job))
         group.group.prepare(training_point(points[0], factor), points[0].seed)  # while the links are open
@@ -196,7 +208,7 @@ def dilated(job: SessionJob, group: GroupOnHosts, points: Sequence[Point]) -> Se
         if needed <= factor:
             break
         factor = rounded_up(needed)
-    return replace(job, group=replace(job.group, placement=replace(placement, dilation=factor)))
+    return factor
 
 
 @dataclass(frozen=True)

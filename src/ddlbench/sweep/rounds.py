@@ -11,11 +11,11 @@ from typing import Protocol, TypeVar
 from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.measurements.record import Record, timed
 from ddlbench.measurements.statistics import Total, expected_narrowing
-from ddlbench.network.link import Link
-from ddlbench.network.sites import SharedCards, Sites
+from ddlbench.network.sites import HostLinks
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
 from ddlbench.sweep.link_monitor import link_of
+from ddlbench.sweep.measured_dilation import rounded_up
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.session_job import PointToMeasure
 from ddlbench.sweep.stop_rule import doubt, fewest, needs_repetition
@@ -93,7 +93,7 @@ class PendingPoint:
         return status == "does_not_fit"
 
     @property
-    def link(self) -> Link | Sites | SharedCards | None:
+    def link(self) -> HostLinks | None:
         """The link, or the sites, that it is measured on; None if no link is emulated."""
         return link_of(self.point)
 
@@ -171,7 +171,7 @@ def measure_in_rounds(
             except DdlbenchError as error:
                 raise DdlbenchError(f"{each.words}, repetition {each.repetition + 1}: {error}") from error
             if each.dilation > planned:
-                _dilate_untried(pending, each.dilation)
+                _dilate_untried(pending, each.dilation / planned)
             each.took_s = monotonic() - began_each_s
             each.used.add(record["repetition"])
             if measured := timed(record):
@@ -216,11 +216,11 @@ def _turn(pending: PendingPoint, measure: Measure) -> tuple[bool, float]:
     return False, measured * (width**2 - 1) * pending.took_s
 
 
-def _dilate_untried(pending: list[PendingPoint], dilation: float) -> None:
-    """Let points without any repetition begin where another one ended: a try at less would hardly count either."""
+def _dilate_untried(pending: list[PendingPoint], ratio: float) -> None:
+    """Dilate points without any repetition as much more as another one needed: a try at less would hardly count."""
     for each in pending:
         if not each.used:
-            each.dilation = max(each.dilation, dilation)
+            each.dilation = rounded_up(ratio * each.dilation)
 
 
 def _in_order(

@@ -18,8 +18,7 @@ from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
 from ddlbench.launch.group_member import LackedMemory, WorkerStalled
 from ddlbench.measurements.record import Record
 from ddlbench.measurements.store import Store
-from ddlbench.network.link import Link
-from ddlbench.network.sites import SharedCards, Sites
+from ddlbench.network.sites import HostLinks
 from ddlbench.plan import Point, point_id
 from ddlbench.plan.catalogue import BETWEEN_MACHINES
 from ddlbench.protocol.codec import read_text
@@ -100,11 +99,12 @@ class Session:
         self._sample(self.dilation)
 
     def choose_dilation(self) -> None:
-        """Choose the time dilation, where that was left to measurement."""
+        """Choose the time dilation of each point, where that was left to measurement."""
         self.job = dilated(self.job, self.group, self.models.points)
-        if self.dilation != (chosen := self.job.group.placement.dilation):
-            print(f"time dilation {chosen:g}, by what moving bytes costs here", file=sys.stderr, flush=True)
-            self._sample(chosen)
+        if chosen := sorted(set(self.job.dilations.values())):
+            factors = ", ".join(f"{each:g}" for each in chosen)
+            print(f"time dilation {factors}, by what moving bytes costs here", file=sys.stderr, flush=True)
+            self._sample(self.job.group.placement.dilation)
 
     def dilate(self, dilation: float) -> None:
         """Let time run at another rate from now on, with new connections: after loss, or where workers can make them.
@@ -231,7 +231,7 @@ class Session:
             "telemetry": sampled and asdict(sampled),
         }
 
-    def _make(self, link: Link | Sites | SharedCards | None) -> tuple[dict[str, object] | None, bool]:
+    def _make(self, link: HostLinks | None) -> tuple[dict[str, object] | None, bool]:
         """Shape and check the hosts' link; return its part of the record (None: not emulated) and whether it is new."""
         if self.links is None or link is None:
             return None, False

@@ -123,6 +123,7 @@ class SessionJob:
         attempt: the id of this attempt at the run.
         other_measurements: what to do about others that take the cores, as the configuration's key says.
         vcpu_speeds: by the points' fingerprints, as of `runs.vcpus`: how fast the vCPUs are that are made of one core.
+        dilations: of time, by the points' fingerprints, where measurement chose them; else all have the placement's.
         carried_s: time for more repetitions that earlier groups of this invocation did not need.
         judged: how far emulated times may be off, as benchmarks found.
         most_own_work_percent: what moving bytes may take of the cores where compute is replayed by waiting.
@@ -142,6 +143,7 @@ class SessionJob:
     other_measurements: WhenBusy
     judged: Judged = field(default_factory=Judged)
     vcpu_speeds: Mapping[str, VcpuSpeed] = field(default_factory=dict)
+    dilations: Mapping[str, float] = field(default_factory=dict)
     carried_s: float = 0.0
     most_own_work_percent: float = 100.0
 
@@ -152,7 +154,9 @@ class SessionJob:
             fingerprint: of the point.
 
         Returns:
-            That of the placement; where the host's vCPUs are made of one core, what their speed makes of it.
+            The one that was chosen for it, or the placement's; where the host's vCPUs are made of one core, what their
+            speed makes of it.
         """
-        placed, speed = self.group.placement.dilation, self.vcpu_speeds.get(fingerprint)
+        placed = self.dilations.get(fingerprint, self.group.placement.dilation)
+        speed = self.vcpu_speeds.get(fingerprint)
         return speed.dilation(placed) if speed else placed
