@@ -275,5 +275,7 @@ def test_all_verdicts_are_counted_and_each_is_shown_with_its_reason(tmp_path):
     shown = "\n".join(by_claim(found))
     assert "ours 0.5 [0.49, 0.51]: 0.5 +- 10 % asked" in shown
     assert "not measured; to measure it:  snakemake --cores 4 b_fig1" in shown
-    judge_files([file], [measured], tmp_path / "claims.csv", tmp_path / "claims.md")
-    assert list(pd.read_csv(tmp_path / "claims.csv")["verdict"]) == ["replicated", "not reached"]
+    csv, options = tmp_path / "claims.csv", "--configfile mine.yaml"
+    judge_files([file], [measured], csv, tmp_path / "claims.md", options)
+    assert list(pd.read_csv(csv)["verdict"]) == ["replicated", "not reached"]
+    assert pd.read_csv(csv)["reason"][1].endswith(f"snakemake --cores 4 b_fig1 {options}")

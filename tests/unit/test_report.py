@@ -61,7 +61,7 @@ def page(root):
 def written(root, config="config/config.yaml", names=(FIGURE,)):
     tables = [root / f"results/tables/{name}.csv" for name in names]
     claims = sorted((REPOSITORY / "config/claims").glob("*.yaml"))
-    judge_files(claims, tables, root / "results/claims.csv", root / "results/claims.md")
+    judge_files(claims, tables, root / "results/claims.csv", root / "results/claims.md", "")
     write_page(
         root / "results/report.html",
         load(REPOSITORY / config, REPOSITORY),

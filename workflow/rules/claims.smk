@@ -14,5 +14,6 @@ rule all_claims:
     localrule: True
     params:
         code=lambda wildcards: code_for("claims").sha256,
+        options=lambda wildcards: OWNER.options(),
     script:
         "../scripts/judge_claims.py"

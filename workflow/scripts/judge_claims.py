@@ -18,6 +18,7 @@ with exit_on_error(snakemake.log[0]):
         [Path(file) for file in snakemake.input.tables],
         Path(table),
         Path(page),
+        snakemake.params.options,
     )
     write_sidecar(
         table,

@@ -72,12 +72,13 @@ class _NotReached(Exception):
     """Why there is nothing to judge by."""
 
 
-def judge(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Judgement:
+def judge(claim: Claim, tables: Mapping[str, pd.DataFrame], options: str = "") -> Judgement:
     """Judge a claim.
 
     Args:
         claim: of a paper.
         tables: of the figures that were measured, by the figure's name.
+        options: by which Snakemake reads the configuration of the tables.
 
     Returns:
         Replicated, if our whole interval is within the tolerance around the paper's value (an order: each value is
@@ -88,7 +89,8 @@ def judge(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Judgement:
     if claim.not_reached:
         return Judgement(NOT_REACHED, claim.not_reached)
     if claim.figure not in tables:
-        return Judgement(NOT_REACHED, f"not measured; to measure it:  snakemake --cores 4 {claim.figure}")
+        command = f"snakemake --cores 4 {claim.figure} {options}".rstrip()
+        return Judgement(NOT_REACHED, f"not measured; to measure it:  {command}")
     claims = [replace(claim, where={"framework": each, **claim.where}) for each in claim.frameworks]
     found = [_judged(each, tables[claim.figure]) for each in claims or [claim]]
     return next((each for each in found if each.verdict != NOT_REACHED), found[0])

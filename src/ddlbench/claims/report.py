@@ -23,7 +23,9 @@ COLUMNS = [
 ]
 
 
-def judge_files(claims: Sequence[Path], tables: Sequence[Path], csv: Path, markdown: Path) -> None:
+def judge_files(
+    claims: Sequence[Path], tables: Sequence[Path], csv: Path, markdown: Path, options: str
+) -> None:
     """Judge all claims of files and write the verdicts.
 
     Args:
@@ -31,22 +33,24 @@ def judge_files(claims: Sequence[Path], tables: Sequence[Path], csv: Path, markd
         tables: of figures, each named as its figure.
         csv: where a row for each claim goes.
         markdown: where the counts and the claims by study go.
+        options: by which Snakemake reads the configuration of the tables.
 
     Raises:
         ConfigError: a claim is written wrong.
         DdlbenchError: the disk is full.
     """
-    found = verdicts(claims, tables)
+    found = verdicts(claims, tables, options)
     write_atomically(csv, found.to_csv(index=False, lineterminator="\n", float_format=DIGITS))
     write_atomically(markdown, f"# Which claims of the papers hold here\n\n{page(found)}")
 
 
-def verdicts(claims: Iterable[Path], tables: Iterable[Path]) -> pd.DataFrame:
+def verdicts(claims: Iterable[Path], tables: Iterable[Path], options: str = "") -> pd.DataFrame:
     """Judge all claims of files.
 
     Args:
         claims: the studies' files.
         tables: of figures, each named as its figure.
+        options: by which Snakemake reads the configuration of the tables.
 
     Returns:
         One row for each claim: study, claim (its name), what `Judgement` has, and of what the claim says paper,
@@ -62,7 +66,7 @@ def verdicts(claims: Iterable[Path], tables: Iterable[Path]) -> pd.DataFrame:
         {
             "study": study,
             "claim": claim.name,
-            **asdict(judge(claim, measured)),
+            **asdict(judge(claim, measured, options)),
             "paper": claim.paper,
             "tolerance_percent": claim.tolerance_percent,
             "quantity": claim.quantity,

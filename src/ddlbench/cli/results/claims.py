@@ -1,9 +1,16 @@
 """`ddlbench claims`: which of the papers' claims hold, by what has been measured here."""
 
 import argparse
+import shlex
 from pathlib import Path
 
-from ddlbench.cli.configuration import add_configuration_options, configuration_of, results_of, settings_of
+from ddlbench.cli.configuration import (
+    add_configuration_options,
+    configuration_of,
+    configuration_words,
+    results_of,
+    settings_of,
+)
 from ddlbench.errors import ConfigError, nearest
 
 CLAIMS = Path("config/claims")
@@ -38,6 +45,6 @@ def _claims(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"{CLAIMS}: no claims of {study!r}{nearest(study, files)}")
     tables = sorted((results_of(settings_of(configuration_of(arguments))) / "tables").glob("*.csv"))
     asked = [files[study] for study in arguments.studies or files]
-    found = verdicts(asked, tables)
+    found = verdicts(asked, tables, shlex.join(configuration_words(arguments)))
     print("\n".join((*overview(found), *(by_claim(found) if arguments.studies else ()))))
     return 0
