@@ -20,6 +20,7 @@ from ddlbench.sweep.measured_dilation import (
     least_dilation,
     least_step_ms,
     rounded_up,
+    with_few_factors,
 )
 from tests.support.small_study import REPOSITORY, small_repository, write_study
 
@@ -110,6 +111,11 @@ def test_what_no_profile_knows_asks_for_no_dilation_of_its_own(point):
     alone = replace(point.replay, forward_ms=300.0, backward_ms=(), optimizer_ms=0.0)
     assert least_dilation([replace(point, replay=nothing), replace(point, replay=alone)]) == 4
     assert least_dilation([replace(point, replay=nothing)]) == 10
+
+
+def test_dilations_that_hardly_differ_are_raised_to_the_largest_of_them():
+    found = with_few_factors({"a": 100.0, "b": 630.0, "c": 610.0, "d": 80.0, "e": 79.0, "f": 4.0})
+    assert found == {"a": 100.0, "b": 630.0, "c": 630.0, "d": 100.0, "e": 79.0, "f": 4.0}
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ process of ours may have to delay each packet.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil, floor, fsum, inf, log10
 from time import monotonic, sleep
+from typing import TypeVar
 
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
 from ddlbench.network.limits import TBF_MOST_MBIT, forwarded_mbit
@@ -28,6 +29,8 @@ from ddlbench.sweep.repetition import training_point
 from ddlbench.sweep.session_job import SessionJob
 from ddlbench.telemetry.waiting import Waiting
 
+Key = TypeVar("Key", bound=Hashable)
+
 LEAST, ENOUGH = 4.0, 10.0  # between them, the shortest dilated step is as long as 100 ticks
 TICK_MS = 4.0  # for which a thread that wakes may find its core taken
 MARGIN = 1.5  # a byte costs more in one step than in another, by a third where others use the cores
@@ -35,6 +38,7 @@ MARGIN_OF_WAITING = 1.2  # it was measured on workers that exchange nothing
 _TRIES = 5  # a busy machine may disturb what is measured, never improve it
 _LOOK_S = 0.2  # how long to look at workers that have nothing to do, at least,
 _LOOK_MS = 3.0  # and before dilation: three of Horovod's cycles
+_HARDLY_DIFFERENT = 1.25
 _SHARE_OF_STEP = 0.1  # in which the bytes pass while their cost is measured
 
 
@@ -178,13 +182,30 @@ def dilated(job: SessionJob, group: GroupOnHosts, points: Sequence[Point]) -> Se
     star = group.hosts.star
     assert star is not None
     forwards_mbit = _forwarded_mbit(star, points)
-    chosen = {of: _dilation(job, group, same, forwards_mbit) for of, same in alike.items()}
+    chosen = with_few_factors({of: _dilation(job, group, same, forwards_mbit) for of, same in alike.items()})
     most = max(chosen.values())
     group.dilate(most, slowest_replay_ms(job))
     described = {each.fingerprint: _model_and_link(Point.from_dict(each.point)) for each in job.points}
     of_points = {fingerprint: chosen[of] for fingerprint, of in described.items() if of in chosen}
     of_group = replace(job.group, placement=replace(placement, dilation=most))
     return replace(job, group=of_group, dilations=of_points)
+
+
+def with_few_factors(dilations: Mapping[Key, float]) -> dict[Key, float]:
+    """Raise dilations to larger ones that hardly differ: with each factor come new connections and checks of links.
+
+    Args:
+        dilations: of time.
+
+    Returns:
+        The same keys, each with its own dilation or with one that is larger by a quarter at most.
+    """
+    raised: dict[Key, float] = {}
+    factor = inf
+    for key, least in sorted(dilations.items(), key=lambda item: -item[1]):
+        factor = factor if factor <= _HARDLY_DIFFERENT * least else least
+        raised[key] = factor
+    return raised
 
 
 def _model_and_link(point: Point) -> tuple[ModelShape, HostLinks | None]:

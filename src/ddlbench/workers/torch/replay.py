@@ -119,6 +119,7 @@ class Worker(ReplayWorker[Model]):
         self.point = None
         self.models = {}
         gc.collect()
+        release_free_memory()
         if self.group is not None:
             dist.destroy_process_group(self.group)
         if self.hierarchy is not None:
