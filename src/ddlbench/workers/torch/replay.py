@@ -64,10 +64,12 @@ class Model:
             self.ddp.register_comm_hook(group, fp16_compress_hook)
         if hierarchy:
             self.ddp.register_comm_hook(None, hierarchy.reduce)
-        for _ in range(2):
-            self.network.fill_gradients(None)
-            self.step()
-        release_free_memory()  # of the first step's buckets, as large as those that DDP has made of them
+        self.network.fill_gradients(None)
+        self.step()
+        self.network.drop_gradients()  # DDP would copy them into its new buckets, before the old ones are free
+        made = self.ddp()
+        release_free_memory()  # of the old buckets
+        made.backward()
 
     def start_again(self) -> None:
         """Fill all gradients with this rank's value."""

@@ -7,6 +7,7 @@ there for gradients, DDP or Horovod, reduces the arrays that lie in memory when,
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,11 @@ class Network(nn.Module):
         ends = [ends_of(each.grad) for each in self.arrays if each.grad is not None]
         check("gradient", ends, mean, mean, in_16_bits=in_16_bits)
 
+    def drop_gradients(self) -> None:
+        """Let no parameter have a gradient."""
+        for array in self.arrays:
+            array.grad = None
+
     def fill_gradients(self, value: float | None) -> None:
         """Give every parameter a gradient.
 
@@ -90,8 +96,7 @@ class Network(nn.Module):
             value: of all its elements; None: zeros that take no memory until they are written.
         """
         if value is None:
-            for array in self.arrays:
-                array.grad = None  # the memory of earlier buckets is free now
+            self.drop_gradients()  # the memory of earlier buckets is free now
             for array, zeros in zip(
                 self.arrays, untouched([each.shape for each in self.arrays]), strict=True
             ):
@@ -119,6 +124,8 @@ def layers_with_parameters(model: nn.Module) -> Iterator[list[nn.Parameter]]:
 def untouched(shapes: Sequence[Sequence[int]]) -> Iterator[torch.Tensor]:
     """Make arrays of zeros which lie one after another in memory that is taken when it is written.
 
+    It comes from the kernel: what malloc has used before would be filled with zeros, and so be taken at once.
+
     Args:
         shapes: of the arrays.
 
@@ -126,7 +133,8 @@ def untouched(shapes: Sequence[Sequence[int]]) -> Iterator[torch.Tensor]:
         Each array, float32.
     """
     sizes = [int(np.prod(shape)) for shape in shapes]
-    zeros = torch.from_numpy(np.zeros(sum(sizes), np.float32))
+    memory = mmap(-1, sum(sizes) * torch.float32.itemsize, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    zeros = torch.frombuffer(memory, dtype=torch.float32)
     for shape, part in zip(shapes, zeros.split(sizes), strict=True):
         yield part.view(tuple(shape))
 
