@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +15,7 @@ from ddlbench.network.link import Link
 from ddlbench.plan import Point, load
 from ddlbench.sweep import measured_dilation
 from ddlbench.sweep.measured_dilation import (
+    dilated,
     dilation_of_bytes,
     dilation_of_waiting,
     least_dilation,
@@ -111,6 +112,73 @@ def test_what_no_profile_knows_asks_for_no_dilation_of_its_own(point):
     alone = replace(point.replay, forward_ms=300.0, backward_ms=(), optimizer_ms=0.0)
     assert least_dilation([replace(point, replay=nothing), replace(point, replay=alone)]) == 4
     assert least_dilation([replace(point, replay=nothing)]) == 10
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What is known of hosts before their time is dilated."""
+
+    is_least: bool
+    dilation: float = 4.0
+
+
+@dataclass(frozen=True)
+class OfHosts:
+    """A group's hosts."""
+
+    placement: Placed
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked of a dilation: a session's points, by name, and their hosts."""
+
+    points: Sequence[Any]
+    group: OfHosts = OfHosts(Placed(is_least=True))
+    dilations: dict[str, float] = field(default_factory=dict)
+
+
+@pytest.fixture
+def needed(monkeypatch) -> list[list[Point]]:
+    """In place of measuring: each Mbit/s needs a hundredth of dilation, and ResNet-50 twice as much; what was alike."""
+    alike: list[list[Point]] = []
+
+    def dilation(_job: Any, _group: Any, points: list[Point], _forwards_mbit: float) -> float:
+        alike.append(points)
+        return (points[0].bandwidth_mbit or 0) / 100 * (1 + (points[0].model == "resnet50"))
+
+    monkeypatch.setattr(measured_dilation, "_dilation", dilation)
+    monkeypatch.setattr(measured_dilation, "_forwarded_mbit", lambda *_: 1.0)
+    monkeypatch.setattr(measured_dilation, "slowest_replay_ms", lambda _: 0.0)
+    return alike
+
+
+def test_each_model_on_each_link_has_a_dilation_of_its_own(point, needed):
+    points = {
+        "alexnet": point,
+        "in larger batches": replace(point, batch_size=2 * point.batch_size),
+        "over a faster link": replace(point, bandwidth_mbit=8000.0),
+        "resnet50": replace(point, model="resnet50"),
+    }
+    described = [SimpleNamespace(fingerprint=name, point=each.as_dict()) for name, each in points.items()]
+    had: list[float] = []
+    group: Any = SimpleNamespace(hosts=SimpleNamespace(star=object()), dilate=lambda k, _: had.append(k))
+    job: Any = dilated(Job(described), group, [*points.values()])
+    assert job.dilations == {
+        "alexnet": 20.0,
+        "in larger batches": 20.0,
+        "over a faster link": 80.0,
+        "resnet50": 40.0,
+    }
+    assert [len(same) for same in needed] == [2, 1, 1]
+    assert had == [80.0]
+    assert job.group.placement.dilation == 80.0
+
+
+def test_a_dilation_that_was_given_is_not_measured(point, needed):
+    given: Any = Job([], OfHosts(Placed(is_least=False, dilation=7.0)))
+    assert dilated(given, SimpleNamespace(), [point]) == given
+    assert not needed
 
 
 def test_dilations_that_hardly_differ_are_raised_to_the_largest_of_them():
