@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from ddlbench.configuration.yaml_file import read_yaml
 from ddlbench.devices.devices_file import devices_from
+from ddlbench.network.hosts import Placement
 from ddlbench.network.link import Link
 from ddlbench.plan import Point, load
 from ddlbench.sweep import measured_dilation
@@ -115,27 +116,18 @@ def test_what_no_profile_knows_asks_for_no_dilation_of_its_own(point):
 
 
 @dataclass(frozen=True)
-class Placed:
-    """What is known of hosts before their time is dilated."""
-
-    is_least: bool
-    dilation: float = 4.0
-
-
-@dataclass(frozen=True)
-class OfHosts:
-    """A group's hosts."""
-
-    placement: Placed
-
-
-@dataclass(frozen=True)
 class Job:
-    """What is asked of a dilation: a session's points, by name, and their hosts."""
+    """A session's job, or that of its group: what choosing dilations reads and replaces of them."""
 
-    points: Sequence[Any]
-    group: OfHosts = OfHosts(Placed(is_least=True))
-    dilations: dict[str, float] = field(default_factory=dict)
+    points: Sequence[Any] = ()
+    group: Any = None
+    placement: Any = None
+    dilations: Any = None
+
+
+def of_hosts(*points: Any, dilation: float, is_least: bool) -> Any:
+    """A session's job; its points are as in `SessionJob.points`."""
+    return Job(points, Job(placement=Placement((), dilation, memory_reduced=False, is_least=is_least)))
 
 
 @pytest.fixture
@@ -163,7 +155,7 @@ def test_each_model_on_each_link_has_a_dilation_of_its_own(point, needed):
     described = [SimpleNamespace(fingerprint=name, point=each.as_dict()) for name, each in points.items()]
     had: list[float] = []
     group: Any = SimpleNamespace(hosts=SimpleNamespace(star=object()), dilate=lambda k, _: had.append(k))
-    job: Any = dilated(Job(described), group, [*points.values()])
+    job = dilated(of_hosts(*described, dilation=4.0, is_least=True), group, [*points.values()])
     assert job.dilations == {
         "alexnet": 20.0,
         "in larger batches": 20.0,
@@ -176,8 +168,8 @@ def test_each_model_on_each_link_has_a_dilation_of_its_own(point, needed):
 
 
 def test_a_dilation_that_was_given_is_not_measured(point, needed):
-    given: Any = Job([], OfHosts(Placed(is_least=False, dilation=7.0)))
-    assert dilated(given, SimpleNamespace(), [point]) == given
+    given, group = of_hosts(dilation=7.0, is_least=False), SimpleNamespace()
+    assert dilated(given, group, [point]) == given
     assert not needed
 
 

@@ -67,9 +67,9 @@ class Model:
         self.network.fill_gradients(None)
         self.step()
         self.network.drop_gradients()  # DDP would copy them into its new buckets, before the old ones are free
-        made = self.ddp()
+        token = self.ddp()
         release_free_memory()  # of the old buckets
-        made.backward()
+        token.backward()
 
     def start_again(self) -> None:
         """Fill all gradients with this rank's value."""
@@ -121,7 +121,6 @@ class Worker(ReplayWorker[Model]):
         self.point = None
         self.models = {}
         gc.collect()
-        release_free_memory()
         if self.group is not None:
             dist.destroy_process_group(self.group)
         if self.hierarchy is not None:
