@@ -121,6 +121,7 @@ class Worker(ReplayWorker[Model]):
         self.point = None
         self.models = {}
         gc.collect()
+        release_free_memory()  # the new buckets do not fit into what the old ones have left
         if self.group is not None:
             dist.destroy_process_group(self.group)
         if self.hierarchy is not None:
