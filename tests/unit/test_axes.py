@@ -1,8 +1,11 @@
 """What axes say: labels with units, and numbers."""
 
+import pandas as pd
+import plotnine as p9
+import pytest
 import yaml
 
-from ddlbench.figures.axes import YAxis, ticks
+from ddlbench.figures.axes import XAxis, YAxis, ticks
 from ddlbench.figures.chart import LABELS, number
 from ddlbench.measurements.metrics import METRICS
 from tests.support.repository import REPOSITORY
@@ -42,6 +45,14 @@ def test_numbers_have_three_digits_in_tables_and_all_of_theirs_at_axes():
     ]
     assert ticks([0, 0.1 + 0.2, 2.5, 1280]) == ["0", "0.3", "2.5", "1280"]
     assert ticks([5000, 10000]) == ["5,000", "10,000"]
+
+
+@pytest.mark.parametrize("log_base", [None, 2, 10])
+def test_an_axis_of_one_value_can_be_drawn(log_base):
+    points = pd.DataFrame({"x": [2.0], "y": [1.0]})
+    scale = XAxis.of(points["x"], log_base).scale()
+    drawn = (p9.ggplot(points, p9.aes("x", "y")) + p9.geom_point() + scale).draw()
+    assert [text.get_text() for text in drawn.axes[0].get_xticklabels()] == ["2"]
 
 
 def test_a_logarithmic_axis_says_so_with_a_unit_and_without():

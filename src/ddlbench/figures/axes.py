@@ -114,7 +114,7 @@ class XAxis:
         trans = f"log{self.log_base}" if self.log_base else "identity"
         limits = (self.low, self.high) if self.high > self.low else (self.value(-0.5), self.value(0.5))
         return p9.scale_x_continuous(
-            trans=trans, breaks=list(self.breaks), labels=list(self.labels), limits=limits,
+            trans=trans, breaks=list(self.breaks), minor_breaks=None, labels=list(self.labels), limits=limits,
             expand=(self.margin, 0), oob=keep,
         )  # fmt: skip
 
