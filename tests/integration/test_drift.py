@@ -48,7 +48,7 @@ def test_a_run_whose_link_is_changed_fails_and_keeps_nothing_measured_on_the_cha
     # One group for all: between two groups there would be no host whose link could be changed. One link: making another
     # one would undo a change that comes between two repetitions, and rightly nobody would hear of it.
     measure = {"min_repetitions": 500, "max_repetitions": 500, "recheck_s": 0.5, "relaunch": False}
-    prepared.configure({"measure": measure, "grids": {"tiny2000": {"bandwidth": {"bandwidth_mbit": [400]}}}})
+    prepared.configure({"measure": measure, "grids": {"tiny2000": {"bandwidth": {"bandwidth_mbit": [200]}}}})
     process = prepared.start(prepared.manifest("bandwidth"))
     try:
         _wait_for(lambda: len(prepared.measurements()) >= 3 or process.poll() is not None)
@@ -77,7 +77,7 @@ def test_a_run_whose_link_stalls_keeps_that_repetition_and_measures_the_others(p
     measure = {"min_repetitions": 20, "max_repetitions": 20, "recheck_s": 1000, "relaunch": False}
     timeouts = {"launch_s": 300, "prepare_s": 120, "step_s": 5, "heartbeat_s": 300}
     study = copy.deepcopy(SLOW_STUDY)
-    study["grids"]["bandwidth"]["bandwidth_mbit"] = [400]
+    study["grids"]["bandwidth"]["bandwidth_mbit"] = [200]
     prepared.configure({"measure": measure, "timeouts": timeouts}, study)
     process = prepared.start(prepared.manifest("bandwidth"))
     try:

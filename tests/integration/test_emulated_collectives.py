@@ -65,7 +65,7 @@ def test_a_large_operation_goes_over_the_link_and_nowhere_beside_it(how, hosts):
 
 
 def test_all_operations_are_right_and_those_that_gloo_lacks_are_named(how):
-    found = probe_collectives(Link(1000), hosts=3, sizes_bytes=[4, 1000], how=How(**how))
+    found = probe_collectives(Link(RATE_MBIT), hosts=3, sizes_bytes=[4, 1000], how=How(**how))
     assert {name for name, _ in found.times_s} == {"all_reduce", "broadcast", "all_gather", "push", "pull"}
     assert all(len(values) == 3 for values in found.times_s.values())
     assert found.not_available == {"reduce_scatter": NOT_AVAILABLE["gloo", "reduce_scatter"]}
@@ -155,6 +155,6 @@ def test_a_message_of_torch_takes_no_less_than_the_links_rate_and_latency(how):
 
 
 def test_the_job_is_kept_with_what_the_workers_said(how):
-    probe_messages(Link(1000), largest_bytes=1, how=How(**how))
-    assert json.loads((how["logs"] / "job.json").read_text())["link"]["bandwidth_mbit"] == 1000
+    probe_messages(Link(RATE_MBIT), largest_bytes=1, how=How(**how))
+    assert json.loads((how["logs"] / "job.json").read_text())["link"]["bandwidth_mbit"] == RATE_MBIT
     assert (how["logs"] / "rank1.log").exists()

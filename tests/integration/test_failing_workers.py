@@ -41,7 +41,7 @@ def test_a_sweep_goes_on_with_new_workers_when_one_crashes(prepared):
 @pytest.mark.long
 def test_a_worker_that_runs_out_of_memory_in_training_is_a_gap_and_new_workers_measure_the_rest(prepared):
     study = copy.deepcopy(TINY_STUDY)
-    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "batch_size": [32, 33, 34]}
+    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 200, "batch_size": [32, 33, 34]}
     prepared.configure(study=study)
     in_training(
         prepared, "", "            assert self.point.share.batches.batch_size != 33 or torch.empty(2**33)\n"
@@ -58,7 +58,7 @@ def test_a_worker_that_runs_out_of_memory_in_training_is_a_gap_and_new_workers_m
 
 def test_models_that_hosts_cannot_hold_are_gaps_and_the_others_are_measured_by_the_same_workers(prepared):
     study = copy.deepcopy(TINY_STUDY)
-    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "model": ["mlp", "conv1", "conv2"]}
+    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 200, "model": ["mlp", "conv1", "conv2"]}
     prepared.configure(study=study)
     build = "        for each in command.models:\n"
     insert(

@@ -181,7 +181,7 @@ def test_a_study_on_gpus_says_which_and_how_they_were_shared_and_what_they_did(p
     shutil.copy(REPOSITORY / ".environments/torch-cuda/environment.json", prepared.root / ENVIRONMENT)
     study = copy.deepcopy(TINY_STUDY)
     study["hosts"]["pair"]["memory_gb"] = MEMORY_GB
-    study["grids"]["bandwidth"] |= {"devices": "gpu", "bandwidth_mbit": 400}
+    study["grids"]["bandwidth"] |= {"devices": "gpu", "bandwidth_mbit": 200}
     environments = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text())["environments"]
     environments["torch"] = {"requirements": "containers/torch/requirements-cuda.txt"}
     prepared.configure({"environments": environments}, study)

@@ -144,7 +144,7 @@ def test_a_sweep_measures_horovod_and_after_a_lossy_link_with_the_same_workers(p
     study = copy.deepcopy(TINY_STUDY)
     study["grids"]["bandwidth"] |= {
         "framework": list(FRAMEWORKS),
-        "bandwidth_mbit": 400,
+        "bandwidth_mbit": 200,
         "loss_percent": [0, 0.1],
     }
     prepared.configure({"measure": {"max_steps": 2}}, study)

@@ -157,7 +157,7 @@ def test_a_batch_that_does_not_fit_is_refused_and_the_group_goes_on(measured_by)
 def test_a_sweep_trains_with_mxnet(prepared, mxnet_environment):
     study = copy.deepcopy(TINY_STUDY)
     study["grids"]["bandwidth"] |= {
-        "bandwidth_mbit": 400,
+        "bandwidth_mbit": 200,
         "model": "conv2",
         "framework": "mxnet",
         "strategy": ["parameter_server_sync", "parameter_server_async"],

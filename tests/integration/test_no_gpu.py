@@ -110,7 +110,7 @@ def test_without_a_gpu_its_points_are_gaps_with_the_reason_and_the_others_are_dr
     prepared: Pipeline, no_gpu: None
 ):
     study = copy.deepcopy(TINY_STUDY)
-    study["grids"]["bandwidth"] |= {"devices": ["cpu", "gpu"], "bandwidth_mbit": 400}
+    study["grids"]["bandwidth"] |= {"devices": ["cpu", "gpu"], "bandwidth_mbit": 200}
     prepared.configure({}, study)
     prepared.run("tiny2000_fig1")
     with (prepared.root / "results/figures/tiny2000_fig1.csv").open() as file:

@@ -16,7 +16,7 @@ def repetitions_ms(prepared: Pipeline) -> list[list[float]]:
     study = copy.deepcopy(TINY_STUDY)
     study["grids"]["bandwidth"] |= {
         "model": "conv1",
-        "bandwidth_mbit": 1000,
+        "bandwidth_mbit": 200,
         "loss_percent": 5,
         "include": [{"loss_percent": 0, "latency_ms": LATENCY_MS}],
     }

@@ -206,7 +206,7 @@ def test_a_study_with_tensorflow_is_measured_and_what_does_not_fit_is_told(
     study["grids"]["bandwidth"] |= {
         "framework": "tensorflow",
         "strategy": strategy,
-        "bandwidth_mbit": 400,
+        "bandwidth_mbit": 200,
         "model": "conv2",
         "batch_size": [32, 100_000],
     }

@@ -149,7 +149,7 @@ def test_a_sweep_measures_parameter_servers_on_a_host_more_and_after_a_lossy_lin
     study["hosts"]["pair"]["count"] = 3
     study["grids"]["bandwidth"] |= {
         "strategy": [SYNC, ASYNC],
-        "bandwidth_mbit": 400,
+        "bandwidth_mbit": 200,
         "loss_percent": [0, 0.1],
     }
     prepared.configure({"measure": {"max_steps": 2}}, study)

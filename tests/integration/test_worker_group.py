@@ -112,7 +112,7 @@ def test_a_share_of_a_core_changes_nothing_that_is_learnt(by_share):
 def test_a_batch_that_does_not_fit_is_recorded_with_its_reason_and_the_group_goes_on(prepared):
     study = copy.deepcopy(TINY_STUDY)
     study["hosts"]["pair"]["memory_gb"] = 1.2
-    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 400, "model": "conv2", "batch_size": [32, 100_000]}
+    study["grids"]["bandwidth"] |= {"bandwidth_mbit": 200, "model": "conv2", "batch_size": [32, 100_000]}
     prepared.configure(study=study)
     said = prepared.run(prepared.manifest("bandwidth"))
     small, large = (

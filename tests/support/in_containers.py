@@ -23,7 +23,7 @@ def training_in(*runtimes: str) -> dict[str, Any]:
     """The tiny study with one short training, in each of the runtimes."""
     study = copy.deepcopy(TINY_STUDY)
     del study["grids"]["latency"], study["figures"]["tiny2000_fig2"]
-    short = {"bandwidth_mbit": 400, "epochs": 1, "steps_per_epoch": 3}
+    short = {"bandwidth_mbit": 200, "epochs": 1, "steps_per_epoch": 3}
     study["grids"]["bandwidth"] |= short | {"runtime": list(runtimes)}
     study["figures"]["tiny2000_fig1"] |= {"lines": "runtime"}
     return study

@@ -37,7 +37,7 @@ STUDY: dict[str, Any] = {
             ("two", 2, "ring_allreduce", ETHERNET),
             ("five", 5, "ring_allreduce", ETHERNET),
             ("server", 2, "parameter_server_sync", ETHERNET),
-            ("emulated", 2, "ring_allreduce", {"link": "lan-2g", "bandwidth_mbit": 400}),
+            ("emulated", 2, "ring_allreduce", {"link": "fast-ethernet"}),
         )
     },
     "figures": {

@@ -4,6 +4,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+# Links are slow, here and in other tests: before a link is made, the machine has to forward what all hosts can send at
+# once, and a machine that runs other tests has been found to forward 1,578 Mbit/s.
 TINY_STUDY: dict[str, Any] = {
     "key": "tiny2000",
     "title": "a tiny study",
@@ -16,12 +18,12 @@ TINY_STUDY: dict[str, Any] = {
             "model": "mlp",
             "dataset": "digits",
             "batch_size": 32,
-            "link": "lan-2g",
+            "link": "fast-ethernet",
             axis: values,
             "report": {"epoch_images": 60000, "epochs": 10},
         }
         for name, axis, values in (
-            ("bandwidth", "bandwidth_mbit", [100, 400]),
+            ("bandwidth", "bandwidth_mbit", [100, 200]),
             ("latency", "latency_ms", [1, 2]),
         )
     },

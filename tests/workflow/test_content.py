@@ -52,7 +52,7 @@ def test_records_resealed_as_those_of_another_point_move_no_table(drawn_copy: Pi
             for file in store.rglob("*.json")
             if json.loads(file.read_text())["point"]["bandwidth_mbit"] == mbit
         ]
-        for mbit in (100, 400)
+        for mbit in (100, 200)
     )
     key = fast[0].parent.name
     for file in slow:

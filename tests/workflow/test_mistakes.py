@@ -222,7 +222,12 @@ def test_a_dilation_that_this_machine_cannot_have_is_refused_before_any_job_with
     tmp_path, target
 ):
     pipeline = Pipeline(copy_of_the_repository(tmp_path / "ddlbench"))
-    asked = {"question": {"bandwidth_mbit": 100}, "sureness_percent": 90, "budget_points": 1, "budget_min": 1}
+    asked = {
+        "question": {"bandwidth_mbit": 100, "latency_ms": 0},
+        "sureness_percent": 90,
+        "budget_points": 1,
+        "budget_min": 1,
+    }
     pipeline.configure({"dilation": 77, "recommend": asked})
     answer = pipeline.attempt(target)
     assert answer.returncode != 0

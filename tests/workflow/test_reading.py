@@ -35,7 +35,7 @@ SCALES = {
 }
 LARGER = {
     "measure": {"max_repetitions": 3},
-    "grids": {"tiny2000": {"bandwidth": {"bandwidth_mbit": [100, 200, 400]}}},
+    "grids": {"tiny2000": {"bandwidth": {"bandwidth_mbit": [100, 150, 200]}}},
 }
 
 

@@ -12,7 +12,7 @@ from tests.support.remains import eventually
 from tests.support.repository import dry_run, snakemake
 
 FIGURE = "figures/tiny2000_fig1"
-LARGER = {"grids": {"tiny2000": {"bandwidth": {"bandwidth_mbit": [100, 200, 400]}}}}
+LARGER = {"grids": {"tiny2000": {"bandwidth": {"bandwidth_mbit": [100, 150, 200]}}}}
 
 
 def files(root: Path, besides: str = "") -> dict[str, bytes]:
@@ -43,11 +43,11 @@ def test_another_configuration_leaves_the_default_results_as_they_are(drawn_copy
     said = two_scales.run("tiny2000_fig1", "--configfile", "config/larger.yaml")
     assert "Results of this configuration: results/larger" in said
     assert before.items() <= files(results, besides="larger").items()
-    assert bandwidths(results / f"{FIGURE}.csv") == [100, 400]
-    assert bandwidths(results / f"larger/{FIGURE}.csv") == [100, 200, 400]
+    assert bandwidths(results / f"{FIGURE}.csv") == [100, 200]
+    assert bandwidths(results / f"larger/{FIGURE}.csv") == [100, 150, 200]
 
     new = two_scales.measurements().items() - measured.items()
-    assert [json.loads(content)["point"]["bandwidth_mbit"] for _, content in new] == [200, 200]
+    assert [json.loads(content)["point"]["bandwidth_mbit"] for _, content in new] == [150, 150]
     assert list((two_scales.root / "logs/larger/runs/tiny2000").glob("*/attempts.json"))
     assert dry_run(two_scales.root, "tiny2000_fig1") == {}
     assert dry_run(two_scales.root, "tiny2000_fig1", "--configfile", "config/larger.yaml") == {}
