@@ -85,14 +85,17 @@ def main(arguments: Sequence[str]) -> None:
     for name in asked.compare.split(","):
         if name not in WITHIN_PERCENT:
             raise DdlbenchError(f"--compare {name}: expected some of {', '.join(WITHIN_PERCENT)}")
+        found: list[Turn] = []
         if name == "burning":
-            turns = burning(asked.small_cases, asked.turns, asked.seed)
+            parts = burning(asked.small_cases, asked.turns, asked.seed)
         else:
             exact = name == "arithmetic"
             chosen = [each for each in systems if not exact or each in EXACT]
             cases = drawn(asked.cases, asked.seed, chosen, without_latency=exact)
-            turns = waiting(name, cases, asked.turns, asked.steps, asked.seed)
-        save(f"replay_{name}", [row_of(name, turns, asked.seed)], {"asked": vars(asked), "turns": turns})
+            parts = waiting(name, cases, asked.turns, asked.steps, asked.seed)
+        for turns in parts:  # hours may pass between them: what was found is kept
+            found += turns
+            save(f"replay_{name}", [row_of(name, found, asked.seed)], {"asked": vars(asked), "turns": found})
 
 
 def row_of(name: str, turns: Sequence[Turn], seed: int) -> dict[str, Any]:
@@ -118,9 +121,8 @@ def row_of(name: str, turns: Sequence[Turn], seed: int) -> dict[str, Any]:
     )
 
 
-def waiting(name: str, cases: Sequence[Case], turns: int, steps: int, seed: int) -> list[Turn]:
-    """All turns of cases whose compute is replayed by waiting, each case in a sandbox of its own."""
-    found: list[Turn] = []
+def waiting(name: str, cases: Sequence[Case], turns: int, steps: int, seed: int) -> Iterator[list[Turn]]:
+    """All turns of each case whose compute is replayed by waiting; a case has a sandbox of its own."""
     for number, case in enumerate(cases, start=1):
         python = python_of_workers(FRAMEWORKS[case.framework].environment)
         job = {
@@ -134,17 +136,16 @@ def waiting(name: str, cases: Sequence[Case], turns: int, steps: int, seed: int)
         of_case = in_sandbox("benchmarks.replay", job, timeout_s=4 * 3600)
         ratio = median(each["ratio"] for each in of_case)
         say(f"{name} {number} of {len(cases)}: {case}, k = {of_case[0]['k']:g}: {ratio:.3f}")
-        found += of_case
-    return found
+        yield of_case
 
 
-def burning(count: int, turns: int, seed: int) -> list[Turn]:
-    """All turns of cases that are replayed by burning CPU time: a case's profile and both groups follow each other."""
+def burning(count: int, turns: int, seed: int) -> Iterator[list[Turn]]:
+    """Turns of all cases that are replayed by burning CPU time: a case's profile and both groups follow each other."""
     cases, random, python = drawn_small(count, seed), Random(seed), python_of_workers()
-    found: list[Turn] = []
     with TemporaryDirectory(prefix="ddlbench-") as folder:
         dataset = digits(Path(folder))
         for turn in range(1, turns + 1):
+            found: list[Turn] = []
             for case in cases:
                 step = asdict(profile(case))  # in each turn, as a machine is not always as fast
                 job = {"what": "burning", "case": asdict(case), "python": python, "dataset": dataset}
@@ -157,7 +158,7 @@ def burning(count: int, turns: int, seed: int) -> list[Turn]:
                 ratio = times_ms[True] / times_ms[False]
                 found.append({"case": str(case), "ratio": ratio, "real_ms": times_ms[False]})
             say(f"burning: turn {turn} of {turns}")
-    return found
+            yield found
 
 
 def profile(case: SmallCase) -> ReplayedStep:
@@ -218,8 +219,9 @@ def step_time_ms(group: GroupOnHosts, case: Case, step: ReplayedStep, k: float, 
     group.dilate(k, case.arithmetic_ms())
     group.group.prepare(point_of(case, replace(step, dilation=k)), 1)
     star.shape(case.link)
-    group.group.train(1, from_fresh=True)
-    reports = group.group.train(steps)
+    if case.latency_ms:  # TCP's windows must have grown; else each step is as long as the first
+        group.group.train(1, from_fresh=True)
+    reports = group.group.train(steps, from_fresh=not case.latency_ms)
     return max(sum(times) for each in reports for times in each.step_times_ms) / steps / k
 
 
