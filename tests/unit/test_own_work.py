@@ -10,6 +10,7 @@ from ddlbench.network.link import Link
 from ddlbench.network.verify import OutOfTolerance
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep.core_use import NOT_KNOWN
+from ddlbench.sweep.link_monitor import Drifted, Weakened
 from ddlbench.sweep.own_work import TooMuchWork, dilated_enough, own_work_percent
 from ddlbench.sweep.steps import TrainedSteps
 
@@ -86,17 +87,36 @@ def test_work_that_stays_too_much_or_a_dilation_that_was_asked_for_ends_in_words
     assert len(tried) == tries
 
 
+NOT_CARRIED = [
+    OutOfTolerance("the link of h1", Link(96800), "tbf", ["rate 70000 instead of 96800 Mbit/s"]),
+    Weakened("the link has drifted: rate 70000 instead of 96800 Mbit/s"),
+]
+
+
+@pytest.mark.parametrize("error", NOT_CARRIED, ids=("when it is made", "when it is checked again"))
 @pytest.mark.parametrize(("is_least", "dilations"), [(True, [4, 6, 9]), (False, [4])])
 def test_a_link_that_the_machine_cannot_carry_now_is_dilated_more_unless_a_number_was_asked_for(
-    is_least, dilations, capsys
+    is_least, dilations, error, capsys
 ):
     placement, point, tried = session(is_least=is_least).group.placement, pending(4), []
 
     def measure() -> Any:
         tried.append(point.dilation)
-        raise OutOfTolerance("the link of h1", Link(96800), "tbf", ["rate 70000 instead of 96800 Mbit/s"])
+        raise error
 
-    with pytest.raises(OutOfTolerance, match="rate 70000 instead of 96800"):
+    with pytest.raises(type(error), match="rate 70000 instead of 96800"):
         dilated_enough(measure, point, placement)
     assert tried == dilations
     assert capsys.readouterr().err.count("is measured again with a time dilation of") == len(dilations) - 1
+
+
+def test_a_link_that_somebody_has_changed_is_not_tried_with_more_dilation():
+    tried = []
+
+    def measure() -> Any:
+        tried.append(True)
+        raise Drifted("somebody has changed how it is shaped")
+
+    with pytest.raises(Drifted):
+        dilated_enough(measure, pending(4), session().group.placement)
+    assert tried == [True]

@@ -6,10 +6,11 @@ from itertools import groupby
 import pytest
 
 from ddlbench.measurements.statistics import Total
+from ddlbench.measurements.store import Store
 from ddlbench.plan import load
 from ddlbench.sweep import rounds
 from ddlbench.sweep.progress import Progress
-from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
+from ddlbench.sweep.rounds import KeptRepetition, PendingPoint, measure_in_rounds
 from tests.support.repository import REPOSITORY
 
 PLAN = load(REPOSITORY / "config/config.yaml", REPOSITORY)
@@ -92,6 +93,27 @@ def test_a_point_whose_link_stalls_at_once_is_not_tried_again_in_this_run_and_ho
     measure_in_rounds(session, points[2:], MEASURE, Progress(1, 0))
     assert session.order.count("dead") == 3, "it has steps from before, and the first may have been chance"
     assert len(points[2].timed) == 2
+
+
+def test_what_is_withdrawn_is_measured_again_under_the_same_number(monkeypatch, tmp_path):
+    class Drifting(Simulated):
+        """Finds after its fourth repetition that the third one does not count."""
+
+        def measure(self, pending):
+            if len(self.order) == 3:
+                withdrawn = KeptRepetition(self.pending, self.record, tmp_path / "gone.json", 0.0)
+                withdrawn.withdraw(Store(tmp_path, {}), "a link has drifted")
+            self.pending, self.record = pending, super().measure(pending)
+            return self.record
+
+    session, points = (
+        Drifting({"steady": 0.1, "other": 0.1}, monkeypatch),
+        [pending("steady"), pending("other")],
+    )
+    measure_in_rounds(session, points, replace(MEASURE, relaunch=False), Progress(2, 0))
+    assert len(session.order) == 2 * 5 + 1
+    assert [(len(each.timed), each.used) for each in points] == [(5, set(range(5)))] * 2
+    assert all(each.settled for each in points)
 
 
 def test_of_two_wide_intervals_the_one_that_is_sooner_narrow_enough_comes_first():

@@ -38,6 +38,10 @@ class Drifted(DdlbenchError):
     """A link that differs from what it was when it was verified."""
 
 
+class Weakened(Drifted):
+    """A link that is shaped as it was when it was verified, and that the machine does not carry any more."""
+
+
 def link_of(point: Point) -> HostLinks | None:
     """Find what a point is measured on.
 
@@ -174,7 +178,7 @@ class Links:
             What was measured, with `after_s`, the seconds since the measurement before; None if no measurement was due.
 
         Raises:
-            Drifted: the link differs from what was verified.
+            Drifted: the link differs from what was verified; Weakened if only a measurement says so.
         """
         if self.made is None:
             return None
@@ -191,7 +195,7 @@ class Links:
         try:
             found = self._measured(BRIEF)
         except OutOfTolerance as error:
-            raise Drifted(self._words(str(error))) from error
+            raise Weakened(self._words(str(error))) from error
         return {**found, "after_s": silence_s}
 
     def _refuse_too_much(self, link: HostLinks) -> None:

@@ -12,6 +12,7 @@ from ddlbench.errors import DdlbenchError
 from ddlbench.measurements.record import Record
 from ddlbench.network.hosts import Placement
 from ddlbench.network.verify import OutOfTolerance
+from ddlbench.sweep.link_monitor import Weakened
 from ddlbench.sweep.measured_dilation import MARGIN, rounded_up
 from ddlbench.sweep.rounds import PendingPoint
 from ddlbench.sweep.session_job import SessionJob
@@ -62,13 +63,14 @@ def dilated_enough(measure: Callable[[], Record], pending: PendingPoint, placeme
     Raises:
         TooMuchWork: there was too much in each of three tries, or the configuration has a number as dilation.
         OutOfTolerance: the same, of its link.
+        Weakened: the same, of its link when it was measured again.
     """
     for _ in range(_TRIES - 1 if placement.is_least else 0):
         try:
             return measure()
         except TooMuchWork as error:
             what, pending.dilation = error.what, float(error.enough)
-        except OutOfTolerance as error:
+        except (OutOfTolerance, Weakened) as error:
             what, pending.dilation = str(error), rounded_up(MARGIN * pending.dilation)
         again = f"It does not count, and is measured again with a time dilation of {pending.dilation:g}."
         print(f"{pending.words}: {what}\n  {again}", file=sys.stderr, flush=True)

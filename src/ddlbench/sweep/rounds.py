@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from math import isinf
+from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeVar
 
 from ddlbench.errors import DdlbenchError, DiskFull
 from ddlbench.measurements.record import Record, timed
 from ddlbench.measurements.statistics import Total, expected_narrowing
+from ddlbench.measurements.store import Store
 from ddlbench.network.sites import HostLinks
 from ddlbench.plan import Point
 from ddlbench.protocol.measure import Measure
@@ -92,10 +94,45 @@ class PendingPoint:
             return self.has_stalled or not self.timed
         return status == "does_not_fit"
 
+    def forget(self, record: Record) -> None:
+        """Take its last repetition back: it needs another one.
+
+        Args:
+            record: of the repetition, which was noted here.
+        """
+        self.used.discard(record["repetition"])
+        if timed(record):
+            self.timed.pop()
+        self.settled = self.has_stalled = False
+
     @property
     def link(self) -> HostLinks | None:
         """The link, or the sites, that it is measured on; None if no link is emulated."""
         return link_of(self.point)
+
+
+@dataclass(frozen=True)
+class KeptRepetition:
+    """A repetition that is in the store.
+
+    Attributes:
+        ended_s: when it ended, in seconds of the session.
+    """
+
+    pending: PendingPoint
+    record: Record
+    path: Path
+    ended_s: float
+
+    def withdraw(self, store: Store, why: str) -> None:
+        """Take it out of the store; its point needs another one.
+
+        Args:
+            store: it is in this one.
+            why: the reason, for the user.
+        """
+        store.withdraw(self.path, why)
+        self.pending.forget(self.record)
 
 
 class Measuring(Protocol):

@@ -33,7 +33,7 @@ from ddlbench.sweep.measured_dilation import dilated, slowest_replay_ms
 from ddlbench.sweep.own_work import dilated_enough, own_work_percent
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import lacked_memory, not_fitting, stalled_at_once, trained, training_point
-from ddlbench.sweep.rounds import PendingPoint, measure_in_rounds
+from ddlbench.sweep.rounds import KeptRepetition, PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
 from ddlbench.sweep.stagger import Stagger
 from ddlbench.sweep.steps import is_cold_for, parts_of_test, planned_steps, steps_of_training, train, warm_up
@@ -62,7 +62,7 @@ class Session:
         if star := group.hosts.star:
             self.links = Links(star, job.tolerances, recheck_s=recheck_s, clock=clock, patience_s=patience)
         self.trained_s = 0.0  # when the last repetition ended, in seconds of the session
-        self.kept: list[tuple[float, Path]] = []  # when each repetition ended
+        self.kept: list[KeptRepetition] = []
         self.models = HeldModels([Point.from_dict(each.point) for each in job.points])
 
     def connect(self, runtime: str | None = None, *, restart: bool = False) -> None:
@@ -141,7 +141,7 @@ class Session:
         record = in_fresh_memory(quiet, self.used_launch, self.relaunch) if is_held else quiet()
         self.used_launch = record["launch"] if is_held else self.used_launch
         path = keep(record, self.store, Path(self.job.group.logs), self.job.attempt)
-        self.kept.append((self.trained_s, path))
+        self.kept.append(KeptRepetition(pending, record, path, self.trained_s))
         return record
 
     def _record(self, pending: PendingPoint) -> Record:
@@ -247,10 +247,9 @@ class Session:
         try:
             record["link"]["rechecked"] = self.links.check()
         except Drifted:
-            for when_s, path in self.kept:
-                if when_s > self.links.right_at_s:
-                    self.store.withdraw(path, "a link has drifted before it was checked again")
-            raise  # not repeated: the check waited for a busy moment to pass, so a person must find the cause
+            while self.kept and self.kept[-1].ended_s > self.links.right_at_s:
+                self.kept.pop().withdraw(self.store, "a link has drifted before it was checked again")
+            raise  # the check waited for a busy moment to pass: more dilation may help, or a person finds the cause
 
 
 def run(job: SessionJob) -> None:
