@@ -1,12 +1,14 @@
 """What a worker group of real processes says of a lack of memory."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
-from ddlbench.launch import memory_signs
+from ddlbench.launch import group_members, memory_signs
 from ddlbench.launch.group_member import LackedMemory, WorkerFailed, WorkerStalled
-from ddlbench.launch.memory_signs import FullAndIdle
+from ddlbench.launch.memory_signs import FullAndIdle, kernel_kills
 from tests.support.scripted_group import READY
 
 # The first one ends when the other has said why it ends.
@@ -48,6 +50,40 @@ def test_a_lack_of_memory_that_was_dealt_with_explains_no_later_death(group):
         with pytest.raises(WorkerFailed) as told:
             one.train(1)
     assert not isinstance(told.value, LackedMemory)
+
+
+KILLED = (
+    READY
+    + """
+assert isinstance(control.command(), Connect)
+control.send(Connected())
+assert isinstance(control.command(), Train)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("kills", "said"),
+    [
+        ((3, 4), "^rank 0 on host h1 was killed by the kernel, which ran out of memory, while training$"),
+        ((4, 4), r"^rank 0 on host h1 died \(SIGKILL\) while training"),
+    ],
+)
+def test_who_was_killed_while_the_kernel_ran_out_of_memory_lacked_memory(group, monkeypatch, kills, said):
+    before, after = kills
+    with group(KILLED) as one:
+        one.connect([])
+        counted = iter([before])
+        monkeypatch.setattr(group_members, "kernel_kills", lambda: next(counted, after))
+        with pytest.raises(WorkerFailed, match=said) as told:
+            one.train(1)
+    assert isinstance(told.value, LackedMemory) is (before < after)
+
+
+def test_the_kernel_tells_how_many_it_has_killed():
+    (told,) = re.findall(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
+    assert kernel_kills() >= int(told)
 
 
 def test_what_earlier_workers_lacked_explains_no_death_of_new_ones(group, tmp_path):

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf, isinf
-from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
+from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV
 from time import monotonic
 
 from ddlbench.files import size_of
@@ -19,7 +19,12 @@ from ddlbench.launch.group_member import (
     WorkerStalled,
     start_of,
 )
-from ddlbench.launch.memory_signs import FullAndIdle, has_filled_its_memory, sign_of_lacking_memory
+from ddlbench.launch.memory_signs import (
+    FullAndIdle,
+    has_filled_its_memory,
+    kernel_kills,
+    sign_of_lacking_memory,
+)
 from ddlbench.launch.starter import Starter
 from ddlbench.protocol.channel import Closed
 from ddlbench.protocol.codec import Malformed
@@ -33,6 +38,7 @@ _CRASHES = (
     SIGILL,
     SIGFPE,
 )  # signals by which the kernel ends a process for what it did itself
+_KILLED = (-SIGKILL, 128 + SIGKILL)  # the second is what a container's engine says of what runs in it
 _STARTING = "starting"  # the phase until all members are connected and have sent Hello
 _ALLOWED = "more than `timeouts` of the configuration allow"
 _POLL_S = 0.2
@@ -55,6 +61,7 @@ class GroupMembers:
         self._check = check
         self.by_rank: list[GroupMember] = []
         self._stuck = FullAndIdle([])
+        self._kernel_kills = kernel_kills()
 
     def start(self, starter: Starter, launches: Sequence[Launch], control: ControlSocket[Hello]) -> None:
         """Start one member for each launch, and wait until all are connected and have sent Hello.
@@ -96,6 +103,7 @@ class GroupMembers:
         assert member.channel is not None
         member.begin()
         self._stuck.restart()
+        self._kernel_kills = kernel_kills()
         try:
             member.channel.send(message, _STOP_S)
         except OSError as error:
@@ -205,6 +213,10 @@ class GroupMembers:
                 raise LackedMemory(f"{each.name} ran out of memory while {phase}: {sign}")
         first = self._killed() or member
         status = first.process.wait()
+        if status in _KILLED and kernel_kills() > self._kernel_kills:
+            raise LackedMemory(
+                f"{first.name} was killed by the kernel, which ran out of memory, while {phase}"
+            )
         failure = WorkerCrashed if -status in _CRASHES else WorkerFailed
         raise failure(f"{first.name} died ({describe_exit(status)}) while {phase}{first.log_tail()}")
 

@@ -1,10 +1,11 @@
-"""Signs that a process lacks memory: its size, that its group stands still, and texts in its log.
+"""Signs that a process lacks memory: its size, that its group stands still, what the kernel kills, texts in its log.
 
 Of such texts frameworks and libraries have many.
 """
 
 from collections.abc import Sequence
 from math import fsum
+from pathlib import Path
 from time import monotonic
 
 import psutil
@@ -42,6 +43,19 @@ def sign_of_lacking_memory(log: str) -> str | None:
     """
     lines = (line.strip() for line in reversed(log.splitlines()))
     return next((line for line in lines if any(sign in line for sign in _SIGNS)), None)
+
+
+def kernel_kills() -> int:
+    """Count the processes that this machine's kernel has killed for want of memory since it was started.
+
+    Returns:
+        How many; 0 if the kernel does not tell.
+    """
+    try:
+        counters = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    except (OSError, ValueError):
+        return 0
+    return int(counters.get("oom_kill", 0))
 
 
 def has_filled_its_memory(pid: int) -> bool:

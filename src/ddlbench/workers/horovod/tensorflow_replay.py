@@ -17,7 +17,7 @@ from ddlbench.protocol.messages import Assignment, Shape
 from ddlbench.workers.common.service import work
 from ddlbench.workers.horovod.replay import HorovodWorker
 from ddlbench.workers.tensorflow.group import use
-from ddlbench.workers.tensorflow.replayed_graph import RingModel, keep_a_thread_free
+from ddlbench.workers.tensorflow.replayed_graph import Gradients, RingModel, keep_a_thread_free
 
 
 class Worker(HorovodWorker[RingModel]):
@@ -31,6 +31,7 @@ class Worker(HorovodWorker[RingModel]):
         super().__init__(assignment, hvd)
         use(assignment)
         keep_a_thread_free(assignment)
+        self.gradients = Gradients(assignment)
 
     def model(self, name: str, shape: Shape) -> RingModel:
         """Make a model.
@@ -42,7 +43,7 @@ class Worker(HorovodWorker[RingModel]):
         Returns:
             The model.
         """
-        return RingModel(self.assignment, add_up, name, shape)
+        return RingModel(self.assignment, self.gradients, add_up, name, shape)
 
     def await_others(self) -> None:
         """Wait until all ranks are here: Horovod has no barrier for TensorFlow, so they add up one number."""

@@ -27,17 +27,18 @@ from ddlbench.protocol.messages import (
     Train,
     Trained,
 )
-from ddlbench.workers.common.replay.arrays import own_value, parameter_shapes
+from ddlbench.workers.common.replay.arrays import parameter_shapes
 from ddlbench.workers.common.replay.compute import ReplayedCompute
 from ddlbench.workers.common.service import Idle, await_turn, of_role, work
 from ddlbench.workers.tensorflow.gpu import versions
 from ddlbench.workers.tensorflow.group import start_server
 from ddlbench.workers.tensorflow.parameter_server import Server
 from ddlbench.workers.tensorflow.replay_coordinator import BACKWARD, BEGIN, FORWARD, OPTIMIZER, ReplayChief
+from ddlbench.workers.tensorflow.replayed_graph import Gradients
 
 
-class Arrays:
-    """A model's gradients on a worker.
+class Model:
+    """The shapes of a model's gradients, and the time that each takes.
 
     Args:
         name: of a model in `architectures`.
@@ -45,8 +46,8 @@ class Arrays:
     """
 
     def __init__(self, name: str, shape: Shape) -> None:
-        self.gradients = [np.zeros(each, np.float32) for each in parameter_shapes(name, shape)]
-        self.compute = ReplayedCompute(len(self.gradients))
+        self.shapes = list(parameter_shapes(name, shape))
+        self.compute = ReplayedCompute(len(self.shapes))
 
 
 class Worker(Idle):
@@ -58,7 +59,8 @@ class Worker(Idle):
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
-        self.models: list[Arrays] = []
+        self.gradients = Gradients(assignment)
+        self.models: list[Model] = []
         self.numbers: dict[tuple[str, Shape], int] = {}
         self.commands = 0
         self.changed = threading.Condition()
@@ -83,7 +85,8 @@ class Worker(Idle):
         for each in command.models:
             key = each.model, each.image_shape
             self.numbers[key] = len(self.models)
-            self.models.append(Arrays(*key))
+            self.models.append(Model(*key))
+            self.gradients.hold(self.models[-1].shapes)
         self.note_command()
         return Connected()
 
@@ -96,8 +99,8 @@ class Worker(Idle):
         Returns:
             That it fits.
         """
-        self.arrays = self.models[self.numbers[command.point.key]]
-        self.arrays.compute.take(self.assignment, command.point.replay)
+        self.model = self.models[self.numbers[command.point.key]]
+        self.model.compute.take(self.assignment, command.point.replay)
         self.note_command()
         return Prepared(fits=True)
 
@@ -105,15 +108,13 @@ class Worker(Idle):
         """Let the coordinator's steps begin.
 
         Args:
-            command: whether each worker begins with gradients of its own.
+            command: whether this is a new repetition.
 
         Returns:
             No times: the coordinator reports them.
         """
         if command.from_fresh:
-            for each in self.arrays.gradients:
-                each.fill(own_value(self.assignment))
-            self.arrays.compute.start_again()
+            self.model.compute.start_again()
         await_turn(self.assignment.index, command)
         self.note_command()
         return Trained()
@@ -143,7 +144,7 @@ class Worker(Idle):
                 raise TimeoutError(
                     f"worker {self.assignment.index} received no command within {timeout_s:g} s"
                 )
-        self.arrays = self.models[int(model)]
+        self.model = self.models[int(model)]
         return np.float64(self.assignment.index)
 
     def forward(self, parameter: np.ndarray, place: np.ndarray) -> np.float32:
@@ -156,7 +157,7 @@ class Worker(Idle):
         Returns:
             A number, for what depends on it.
         """
-        self.arrays.compute.forward(range(int(place), int(place) + 1))
+        self.model.compute.forward(range(int(place), int(place) + 1))
         return np.float32(parameter.flat[0])
 
     def backward(self, place: np.ndarray) -> np.ndarray:
@@ -168,8 +169,8 @@ class Worker(Idle):
         Returns:
             The gradient, which is not copied.
         """
-        self.arrays.compute.backward(range(int(place), int(place) + 1))
-        return self.arrays.gradients[int(place)]
+        self.model.compute.backward(range(int(place), int(place) + 1))
+        return self.gradients.of(self.model.shapes[int(place)])
 
     def optimizer(self) -> np.float32:
         """Let the optimizer take its time.
@@ -177,7 +178,7 @@ class Worker(Idle):
         Returns:
             A number, for what depends on it.
         """
-        self.arrays.compute.optimizer()
+        self.model.compute.optimizer()
         return np.float32(0)
 
 

@@ -29,7 +29,6 @@ from ddlbench.protocol.messages import (
 from ddlbench.workers.common.replay.arrays import (
     check,
     check_parameters,
-    own_value,
     parameter_shapes,
     sum_of_values,
 )
@@ -39,7 +38,7 @@ from ddlbench.workers.common.service import of_role, work
 from ddlbench.workers.tensorflow.gpu import versions
 from ddlbench.workers.tensorflow.group import start_server, use
 from ddlbench.workers.tensorflow.parameter_server_sync import FIRST_STEPS, Server
-from ddlbench.workers.tensorflow.replayed_graph import backward, ends_of
+from ddlbench.workers.tensorflow.replayed_graph import Gradients, backward, ends_of
 from ddlbench.workers.tensorflow.shared_models import NEVER_LATE, ServerPart, SharedGraph, models_that_fit
 
 v1 = tf.compat.v1
@@ -50,11 +49,14 @@ class Replica:
 
     Args:
         assignment: of this worker.
+        gradients: of this worker.
         server: TensorFlow's server in this process, which runs the session.
         shared: the graph to which it adds its part.
     """
 
-    def __init__(self, assignment: Assignment, server: tf.distribute.Server, shared: SharedGraph) -> None:
+    def __init__(
+        self, assignment: Assignment, gradients: Gradients, server: tf.distribute.Server, shared: SharedGraph
+    ) -> None:
         self.assignment = assignment
         self.compute = ReplayedCompute(len(shared.variables))
         self.ends: list[list[float]] = [[0.0, 0.0]] * len(shared.variables)
@@ -62,11 +64,9 @@ class Replica:
         self.steps = 0
         here = f"/job:worker/task:{assignment.index}"
         with shared.graph.as_default(), shared.graph.container(shared.container), tf.device(here):
-            gradients = [tf.Variable(tf.zeros(each.shape), trainable=False) for each in shared.variables]
-            self.value = v1.placeholder(tf.float32, ())
-            self.fill = [each.assign(tf.fill(each.shape, self.value)) for each in gradients]
+            shapes = [tuple(each.shape) for each in shared.variables]
             with tf.control_dependencies(self.forward(shared.variables)):
-                ready = backward(self.compute, gradients)
+                ready = backward(self.compute, gradients, shapes)
             added = [
                 each.apply_grad(gradient, NEVER_LATE)
                 for each, gradient in zip(shared.sums, ready, strict=True)
@@ -109,8 +109,7 @@ class Replica:
         return run
 
     def start_again(self) -> None:
-        """Fill all gradients with this worker's value."""
-        self.session.run(self.fill, {self.value: own_value(self.assignment)})
+        """Count steps anew; gradients stay as they are."""
         self.steps = 0
 
     def step(self) -> None:
@@ -143,6 +142,7 @@ class Worker(ReplayWorker[Replica]):
         super().__init__(assignment)
         use(assignment)
         self.server = start_server(assignment)
+        self.gradients = Gradients(assignment)
 
     def connect(self, command: Connect) -> Connected:
         """Make the models that will be measured, and take the first steps of each.
@@ -154,7 +154,8 @@ class Worker(ReplayWorker[Replica]):
             That it is done.
         """
         for key in models_that_fit(self.assignment, command.models):
-            self.models[key] = Replica(self.assignment, self.server, SharedGraph(self.assignment, *key))
+            shared = SharedGraph(self.assignment, *key)
+            self.models[key] = Replica(self.assignment, self.gradients, self.server, shared)
         for model in self.models.values():
             model.session.run(model.release)
             model.start_again()

@@ -16,7 +16,7 @@ from ddlbench.workers.common.replay.worker import ReplayWorker
 from ddlbench.workers.common.service import work
 from ddlbench.workers.tensorflow.gpu import versions
 from ddlbench.workers.tensorflow.group import use
-from ddlbench.workers.tensorflow.replayed_graph import RingModel, keep_a_thread_free
+from ddlbench.workers.tensorflow.replayed_graph import Gradients, RingModel, keep_a_thread_free
 from ddlbench.workers.tensorflow.ring_allreduce import barrier, join
 
 
@@ -32,6 +32,7 @@ class Worker(ReplayWorker[RingModel]):
         use(assignment)
         keep_a_thread_free(assignment)
         self.strategy = join(assignment)
+        self.gradients = Gradients(assignment)
 
     def connect(self, command: Connect) -> Connected:
         """Make the models that will be measured.
@@ -44,7 +45,7 @@ class Worker(ReplayWorker[RingModel]):
         """
         for each in command.models:
             key = each.model, each.image_shape
-            self.models[key] = RingModel(self.assignment, add_up, *key, self.strategy)
+            self.models[key] = RingModel(self.assignment, self.gradients, add_up, *key, self.strategy)
             self.models[key].warm_up()
         return Connected()
 

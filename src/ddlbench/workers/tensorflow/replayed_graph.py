@@ -1,11 +1,13 @@
 """TensorFlow's graphs of workers whose compute is replayed: operations that take a device's time, and what they send.
 
 An operation that takes time is a Python function in the graph; what comes after it depends on it. It holds one of the
-threads in which TensorFlow runs operations, so there must be two at least. Gradients are variables that nobody writes,
-which TensorFlow reads without a copy.
+threads in which TensorFlow runs operations, so there must be two at least.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from math import prod
+from mmap import mmap
 
 import numpy as np
 import tensorflow as tf
@@ -27,35 +29,73 @@ def keep_a_thread_free(assignment: Assignment) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(max(_LEAST_THREADS, assignment.threads))
 
 
-def backward(compute: ReplayedCompute, variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
+class Gradients:
+    """The gradients of a worker: nobody writes them, so that those of all its models share the memory of the largest.
+
+    Args:
+        assignment: of the worker, whose value fills them.
+    """
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.value = own_value(assignment)
+        self.filled = np.empty(0, np.float32)
+
+    def hold(self, shapes: Iterable[tuple[int, ...]]) -> None:
+        """Take the memory of the largest gradient.
+
+        Args:
+            shapes: of gradients.
+        """
+        elements = max(map(prod, shapes))
+        if elements > self.filled.size:  # on a page of its own: TensorFlow copies arrays that begin elsewhere
+            self.filled = np.frombuffer(mmap(-1, elements * self.filled.itemsize), np.float32)
+            self.filled.fill(self.value)
+
+    def of(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Look at the memory as one of them.
+
+        Args:
+            shape: of a gradient that is held.
+
+        Returns:
+            The gradient, which is not to be written.
+        """
+        return self.filled[: prod(shape)].reshape(shape)
+
+
+def backward(
+    compute: ReplayedCompute, gradients: Gradients, shapes: Sequence[tuple[int, ...]]
+) -> list[tf.Tensor]:
     """Make the operations of a backward pass.
 
     Args:
         compute: takes the time.
-        variables: that have the gradients, in the canonical order.
+        gradients: of the worker.
+        shapes: of the model's, in the canonical order.
 
     Returns:
         The gradients in the same order; each is there when its time has passed, those of the last arrays first.
     """
+    gradients.hold(shapes)
 
-    def takes(place: int) -> tf.Operation:
-        return tf.numpy_function(lambda: compute.backward(range(place, place + 1)), [], [], stateful=True)
+    def ready(place: int) -> np.ndarray:
+        compute.backward(range(place, place + 1))
+        return gradients.of(shapes[place])
 
-    gradients: list[tf.Tensor] = []
-    ready: list[tf.Operation] = []
-    for place in reversed(range(len(variables))):
-        with tf.control_dependencies(ready):
-            ready = [takes(place)]
-        with tf.control_dependencies(ready):
-            gradients.append(variables[place].read_value())
-    return gradients[::-1]
+    made: list[tf.Tensor] = []
+    for place in reversed(range(len(shapes))):
+        with tf.control_dependencies(made[-1:]):
+            made.append(tf.numpy_function(partial(ready, place), [], tf.float32, stateful=True))
+        made[-1].set_shape(shapes[place])
+    return made[::-1]
 
 
 class RingModel:
-    """The gradients of a model, and a step in which all workers add theirs up.
+    """A model, and a step in which all workers add its gradients up.
 
     Args:
         assignment: of this worker.
+        gradients: of this worker.
         add_up: makes the operations by which a framework adds up gradients over all workers, in a graph.
         name: of a model in `architectures`.
         shape: of an image, (height, width, channels).
@@ -65,17 +105,18 @@ class RingModel:
     def __init__(
         self,
         assignment: Assignment,
+        gradients: Gradients,
         add_up: Callable[[list[tf.Tensor]], Sequence[tf.Tensor]],
         name: str,
         shape: Shape,
         strategy: tf.distribute.Strategy | None = None,
     ) -> None:
-        self.assignment, self.add_up, self.strategy = assignment, add_up, strategy
-        shapes = list(parameter_shapes(name, shape))
-        self.gradients = [tf.Variable(tf.zeros(each), trainable=False) for each in shapes]
-        self.compute = ReplayedCompute(len(shapes))
-        self.parameter_count = sum(int(np.prod(each)) for each in shapes)
-        self.ends: list[list[float]] = [[0.0, 0.0]] * len(shapes)
+        self.assignment, self.gradients = assignment, gradients
+        self.add_up, self.strategy = add_up, strategy
+        self.shapes = list(parameter_shapes(name, shape))
+        self.compute = ReplayedCompute(len(self.shapes))
+        self.parameter_count = sum(map(prod, self.shapes))
+        self.ends: list[list[float]] = [[0.0, 0.0]] * len(self.shapes)
 
     def warm_up(self) -> None:
         """Make the first steps, which take no device's time: TensorFlow makes its graph, and TCP's windows grow."""
@@ -84,9 +125,7 @@ class RingModel:
             self.step()
 
     def start_again(self) -> None:
-        """Fill all gradients with this worker's value."""
-        for each in self.gradients:
-            each.assign(tf.fill(each.shape, own_value(self.assignment)))
+        """Do nothing: gradients stay as they are."""
 
     def step(self) -> None:
         """Replay one step of synchronous SGD."""
@@ -104,7 +143,7 @@ class RingModel:
 
     def replica(self) -> None:
         """Take the backward pass's time, and add up. TensorFlow leaves out what nobody reads, so the sums are read."""
-        sums = self.add_up(backward(self.compute, self.gradients))
+        sums = self.add_up(backward(self.compute, self.gradients, self.shapes))
         tf.numpy_function(self._note, list(sums), [], stateful=True)
 
     def _note(self, *sums: np.ndarray) -> None:
