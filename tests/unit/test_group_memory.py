@@ -11,13 +11,18 @@ from ddlbench.launch.group_member import LackedMemory, WorkerFailed, WorkerStall
 from ddlbench.launch.memory_signs import FullAndIdle, kernel_kills
 from tests.support.scripted_group import READY
 
-# The first one ends when the other has said why it ends.
-HUNGRY = (
+TRAINING = (
     READY
     + """
 assert isinstance(control.command(), Connect)
 control.send(Connected())
 assert isinstance(control.command(), Train)
+"""
+)
+# The first one ends when the other has said why it ends.
+HUNGRY = (
+    TRAINING
+    + """
 print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
 os.kill(os.getpid(), signal.SIGABRT)
 """
@@ -52,15 +57,7 @@ def test_a_lack_of_memory_that_was_dealt_with_explains_no_later_death(group):
     assert not isinstance(told.value, LackedMemory)
 
 
-KILLED = (
-    READY
-    + """
-assert isinstance(control.command(), Connect)
-control.send(Connected())
-assert isinstance(control.command(), Train)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-)
+KILLED = f"{TRAINING}os.kill(os.getpid(), signal.SIGKILL)\n"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from ddlbench.network.link import Link
 from ddlbench.network.verify import OutOfTolerance
 from ddlbench.protocol.messages import Trained
 from ddlbench.sweep.core_use import NOT_KNOWN
-from ddlbench.sweep.link_monitor import Drifted, Weakened
-from ddlbench.sweep.own_work import TooMuchWork, dilated_enough, own_work_percent
+from ddlbench.sweep.link_monitor import Degraded, Drifted
+from ddlbench.sweep.own_work import TooMuchWork, own_work_percent
 from ddlbench.sweep.steps import TrainedSteps
+from ddlbench.sweep.undisturbed import dilated_enough
 
 WORK_MS = 20.0  # of each of two workers, in a step of 200 ms as without dilation
 
@@ -89,7 +90,7 @@ def test_work_that_stays_too_much_or_a_dilation_that_was_asked_for_ends_in_words
 
 NOT_CARRIED = [
     OutOfTolerance("the link of h1", Link(96800), "tbf", ["rate 70000 instead of 96800 Mbit/s"]),
-    Weakened("the link has drifted: rate 70000 instead of 96800 Mbit/s"),
+    Degraded("the link has drifted: rate 70000 instead of 96800 Mbit/s"),
 ]
 
 

@@ -12,7 +12,7 @@ from ddlbench.launch.group_member import WorkerCrashed
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.shares.kept import Kept
 from ddlbench.sweep.session import Session
-from ddlbench.sweep.undisturbed import despite_a_crash, disturbance, in_fresh_memory, undisturbed
+from ddlbench.sweep.undisturbed import despite_crash, disturbance, in_fresh_memory, undisturbed
 from ddlbench.telemetry.other_load import OtherLoad
 
 QUIET, BUSY, STOLEN = (OtherLoad(10, 2, *percent) for percent in ((1, 0), (60, 0), (0, 60)))
@@ -79,13 +79,13 @@ def test_a_repetition_whose_worker_crashes_is_measured_once_more_with_new_worker
     def relaunch():
         relaunches.append(None)
 
-    assert despite_a_crash(crashing({"number": 1}), relaunch) == {"number": 1}
+    assert despite_crash(crashing({"number": 1}), relaunch) == {"number": 1}
     assert not relaunches
-    assert despite_a_crash(crashing(None, {"number": 2}), relaunch) == {"number": 2}
+    assert despite_crash(crashing(None, {"number": 2}), relaunch) == {"number": 2}
     assert len(relaunches) == 1
     assert "died (SIGSEGV) while training\n  With new workers" in capsys.readouterr().err
     with pytest.raises(WorkerCrashed):
-        despite_a_crash(crashing(None, None), relaunch)
+        despite_crash(crashing(None, None), relaunch)
 
 
 @pytest.mark.parametrize("crashes", [0, 1, 2])

@@ -38,7 +38,7 @@ _CRASHES = (
     SIGILL,
     SIGFPE,
 )  # signals by which the kernel ends a process for what it did itself
-_KILLED = (-SIGKILL, 128 + SIGKILL)  # the second is what a container's engine says of what runs in it
+_OF_SIGKILL = (-SIGKILL, 128 + SIGKILL)  # the second is what a container's engine says of what runs in it
 _STARTING = "starting"  # the phase until all members are connected and have sent Hello
 _ALLOWED = "more than `timeouts` of the configuration allow"
 _POLL_S = 0.2
@@ -213,7 +213,7 @@ class GroupMembers:
                 raise LackedMemory(f"{each.name} ran out of memory while {phase}: {sign}")
         first = self._killed() or member
         status = first.process.wait()
-        if status in _KILLED and kernel_kills() > self._kernel_kills:
+        if status in _OF_SIGKILL and kernel_kills() > self._kernel_kills:
             raise LackedMemory(
                 f"{first.name} was killed by the kernel, which ran out of memory, while {phase}"
             )

@@ -38,7 +38,7 @@ class Drifted(DdlbenchError):
     """A link that differs from what it was when it was verified."""
 
 
-class Weakened(Drifted):
+class Degraded(Drifted):
     """A link that is shaped as it was when it was verified, and that the machine does not carry any more."""
 
 
@@ -178,7 +178,7 @@ class Links:
             What was measured, with `after_s`, the seconds since the measurement before; None if no measurement was due.
 
         Raises:
-            Drifted: the link differs from what was verified; Weakened if only a measurement says so.
+            Drifted: the link differs from what was verified; Degraded if only a measurement says so.
         """
         if self.made is None:
             return None
@@ -195,7 +195,7 @@ class Links:
         try:
             found = self._measured(BRIEF)
         except OutOfTolerance as error:
-            raise Weakened(self._words(str(error))) from error
+            raise Degraded(self._words(str(error))) from error
         return {**found, "after_s": silence_s}
 
     def _refuse_too_much(self, link: HostLinks) -> None:

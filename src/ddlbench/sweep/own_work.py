@@ -1,24 +1,14 @@
-"""The emulation's own work in a replayed step: what moving its bytes took of this machine's cores.
+"""The emulation's own work in a replayed step: what moving its bytes took of this machine's cores."""
 
-A repetition that it took too much of, or whose link did not carry its bytes, is measured again with more dilation.
-"""
-
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import ceil, fsum
 from typing import Any
 
 from ddlbench.errors import DdlbenchError
-from ddlbench.measurements.record import Record
-from ddlbench.network.hosts import Placement
-from ddlbench.network.verify import OutOfTolerance
-from ddlbench.sweep.link_monitor import Weakened
-from ddlbench.sweep.measured_dilation import MARGIN, rounded_up
+from ddlbench.sweep.measured_dilation import MARGIN
 from ddlbench.sweep.rounds import PendingPoint
 from ddlbench.sweep.session_job import SessionJob
 from ddlbench.sweep.steps import TrainedSteps
-
-_TRIES = 3
 
 
 class TooMuchWork(DdlbenchError):
@@ -44,37 +34,6 @@ class TooMuchWork(DdlbenchError):
         )
         self.what = what
         self.enough = enough
-
-
-def dilated_enough(measure: Callable[[], Record], pending: PendingPoint, placement: Placement) -> Record:
-    """Measure a repetition, and again with more dilation while this machine is too slow for the one that it has.
-
-    On a busy machine a byte costs more than when the dilation was chosen: the emulation's own work takes too much of
-    the cores, or a fast link does not carry what it should.
-
-    Args:
-        measure: measures it once.
-        pending: the point; later repetitions of it have the dilation of the last try.
-        placement: tells whether the dilation was chosen by measurement. Else the repetition is measured once.
-
-    Returns:
-        The record.
-
-    Raises:
-        TooMuchWork: there was too much in each of three tries, or the configuration has a number as dilation.
-        OutOfTolerance: the same, of its link.
-        Weakened: the same, of its link when it was measured again.
-    """
-    for _ in range(_TRIES - 1 if placement.is_least else 0):
-        try:
-            return measure()
-        except TooMuchWork as error:
-            what, pending.dilation = error.what, float(error.enough)
-        except (OutOfTolerance, Weakened) as error:
-            what, pending.dilation = str(error), rounded_up(MARGIN * pending.dilation)
-        again = f"It does not count, and is measured again with a time dilation of {pending.dilation:g}."
-        print(f"{pending.words}: {what}\n  {again}", file=sys.stderr, flush=True)
-    return measure()
 
 
 def own_work_percent(

@@ -30,14 +30,14 @@ from ddlbench.sweep.held_models import HeldModels
 from ddlbench.sweep.host_sampling import HostSampling
 from ddlbench.sweep.link_monitor import Drifted, Links
 from ddlbench.sweep.measured_dilation import dilated, slowest_replay_ms
-from ddlbench.sweep.own_work import dilated_enough, own_work_percent
+from ddlbench.sweep.own_work import own_work_percent
 from ddlbench.sweep.progress import Progress
 from ddlbench.sweep.repetition import lacked_memory, not_fitting, stalled_at_once, trained, training_point
 from ddlbench.sweep.rounds import KeptRepetition, PendingPoint, measure_in_rounds
 from ddlbench.sweep.session_job import SPENT, SessionJob
 from ddlbench.sweep.stagger import Stagger
 from ddlbench.sweep.steps import is_cold_for, parts_of_test, planned_steps, steps_of_training, train, warm_up
-from ddlbench.sweep.undisturbed import despite_a_crash, in_fresh_memory, patience_s, undisturbed
+from ddlbench.sweep.undisturbed import despite_crash, dilated_enough, in_fresh_memory, patience_s, undisturbed
 from ddlbench.system.clock import Clock
 
 
@@ -125,7 +125,7 @@ class Session:
     def relaunch(self) -> None:
         """Start a new group in the same runtime; if a worker crashes meanwhile, start once more."""
         began, start = monotonic(), partial(self.connect, restart=True)
-        despite_a_crash(start, lambda: None)
+        despite_crash(start, lambda: None)
         self.clock.relaunch_s += monotonic() - began
 
     def _sample(self, dilation: float) -> None:
@@ -134,7 +134,7 @@ class Session:
         self.sampling.begin(dilation)
 
     def measure(self, pending: PendingPoint) -> Record:
-        once = partial(despite_a_crash, partial(self._record, pending), self.relaunch)
+        once = partial(despite_crash, partial(self._record, pending), self.relaunch)
         enough = partial(dilated_enough, once, pending, self.job.group.placement)
         quiet = partial(undisturbed, enough, self.job.other_measurements, self.job.tolerances)
         is_held = self.models.why_not(pending.point) is None  # new workers could not hold it either

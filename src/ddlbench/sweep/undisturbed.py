@@ -1,7 +1,7 @@
 """Repetitions that are measured again, and never kept as they were.
 
-Others disturbed them, their hosts were not held to their shares, a worker crashed, or it lacked memory that it may have
-held for other points.
+Others disturbed them, their hosts were not held to their shares, a worker crashed, it lacked memory that it may have
+held for other points, or this machine was too slow for their time dilation.
 """
 
 import sys
@@ -11,8 +11,14 @@ from typing import TypeVar
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.group_member import WorkerCrashed
 from ddlbench.measurements.record import Record
+from ddlbench.network.hosts import Placement
+from ddlbench.network.verify import OutOfTolerance
 from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.shares.kept import Kept
+from ddlbench.sweep.link_monitor import Degraded
+from ddlbench.sweep.measured_dilation import MARGIN, rounded_up
+from ddlbench.sweep.own_work import TooMuchWork
+from ddlbench.sweep.rounds import PendingPoint
 from ddlbench.sweep.session_job import WhenBusy
 from ddlbench.telemetry.other_load import OtherLoad, wait_for_others
 
@@ -63,7 +69,38 @@ def undisturbed(measure: Callable[[], Record], when_busy: WhenBusy, tolerances: 
     )
 
 
-def despite_a_crash(work: Callable[[], Result], relaunch: Callable[[], None]) -> Result:
+def dilated_enough(measure: Callable[[], Record], pending: PendingPoint, placement: Placement) -> Record:
+    """Measure a repetition, and again with more dilation while this machine is too slow for the one that it has.
+
+    On a busy machine a byte costs more than when the dilation was chosen: the emulation's own work takes too much of
+    the cores, or a fast link does not carry what it should.
+
+    Args:
+        measure: measures it once.
+        pending: the point; later repetitions of it have the dilation of the last try.
+        placement: tells whether the dilation was chosen by measurement. Else the repetition is measured once.
+
+    Returns:
+        The record.
+
+    Raises:
+        TooMuchWork: there was too much in each of three tries, or the configuration has a number as dilation.
+        OutOfTolerance: the same, of its link.
+        Degraded: the same, of its link when it was measured again.
+    """
+    for _ in range(_TRIES - 1 if placement.is_least else 0):
+        try:
+            return measure()
+        except TooMuchWork as error:
+            what, pending.dilation = error.what, float(error.enough)
+        except (OutOfTolerance, Degraded) as error:
+            what, pending.dilation = str(error), rounded_up(MARGIN * pending.dilation)
+        again = f"It does not count, and is measured again with a time dilation of {pending.dilation:g}."
+        print(f"{pending.words}: {what}\n  {again}", file=sys.stderr, flush=True)
+    return measure()
+
+
+def despite_crash(work: Callable[[], Result], relaunch: Callable[[], None]) -> Result:
     """Do something with a worker group, and once more with a new one if a worker crashes.
 
     Frameworks crash now and then: TensorFlow's coordinator did once in hundreds of launches. A long run should not end

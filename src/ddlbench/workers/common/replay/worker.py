@@ -26,7 +26,7 @@ class Model(Protocol):
     parameter_count: int
 
     def start_again(self) -> None:
-        """Fill all gradients with this worker's value, as of `arrays.own_value`."""
+        """Let all gradients have this worker's value, as of `arrays.own_value`."""
 
     def step(self) -> None:
         """Make one step; the framework communicates, and `compute` takes the device's time."""
