@@ -187,3 +187,16 @@ def test_a_target_that_does_not_exist_is_named(checkout, wrong, told):
     assert told in answer.stderr
     assert "Traceback" not in answer.stderr
     assert not (checkout / "results/store").exists()
+
+
+def test_a_part_of_a_grid_leaves_the_figures_of_its_other_part_undrawn(checkout, tmp_path):
+    part = tmp_path / "part.yaml"
+    part.write_text("grids: {shi2019: {ring: {workers: [1, 2]}}}")
+    files = ("--cores", "2", "--configfile", "config/paper.yaml", str(part))
+    others = snakemake(checkout, "all_figures", *files, "--dry-run")
+    assert others.returncode == 0, others.stderr
+    assert "shi2019_fig4_16" in others.stdout
+    assert "shi2019_fig4_17" not in others.stdout
+    asked = snakemake(checkout, "shi2019_fig4_17", *files)
+    assert asked.returncode == 2
+    assert asked.stderr.splitlines()[-1].endswith("the values that figure shi2019_fig4_17 shows")

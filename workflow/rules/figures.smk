@@ -32,10 +32,10 @@ for figure in PLAN.figures.values():
             "../scripts/draw_figure.py"
 
 
-# What looks like a figure's name and is none.
+# What looks like a figure's name and is none, or a figure without any point.
 rule no_such_figure:
     input:
-        lambda wildcards: known("figure", wildcards.name, PLAN.figures),
+        lambda wildcards: refused(PLAN.no_figure(wildcards.name)),
     output:
         "{name}",
     log:

@@ -68,15 +68,22 @@ try:
         check_owner(Path(PLAN.settings.own_results), OWNER, Path(workflow.basedir))
         if PLAN.settings.name:
             print(f"Results of this configuration: {PLAN.settings.own_results}", file=sys.stderr)
+        for name in sorted(PLAN.figures_without_points.intersection(PLAN.settings.default_figures)):
+            print(PLAN.no_figure(name), file=sys.stderr)
 except DdlbenchError as error:
     raise WorkflowError(str(error))
+
+
+def refused(why):
+    """Refuse a target, and say why."""
+    print(why, file=sys.stderr)
+    sys.exit(2)
 
 
 def known(what, name, names):
     """Refuse a target that nothing asks for, with the nearest that something does; gives nothing to wait for."""
     if name not in names:
-        print(f"in this configuration there is no {what} {name!r}{nearest(name, names)}", file=sys.stderr)
-        sys.exit(2)
+        refused(f"in this configuration there is no {what} {name!r}{nearest(name, names)}")
     return []
 
 

@@ -43,6 +43,8 @@ def _check(arguments: argparse.Namespace) -> int:
         counted(len(plan.runs), "run"),
     ]
     print(f"{config.source(root)}: {', '.join(counts)}")
+    for name in sorted(plan.figures_without_points):
+        print(f"  {plan.no_figure(name)}")
     for reason in sorted({status.reason for point in points if (status := plan.status(point)).reason}):
         print(f"  {reason}")
     for line in too_large(plan):

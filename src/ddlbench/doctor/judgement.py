@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ddlbench.doctor.finding import Finding, Key
-from ddlbench.errors import ConfigError, nearest
+from ddlbench.errors import ConfigError
 from ddlbench.plan import Plan, Point
 from ddlbench.plan.catalogue import BETWEEN_MACHINES, MEASURABLE
 from ddlbench.plan.study import Figure
@@ -109,11 +109,11 @@ def verdict(plan: Plan, name: str, findings: Iterable[Finding], unfit: Unfit = N
         The numbers of parts, and the reasons for gaps.
 
     Raises:
-        ConfigError: there is no such figure; names the nearest.
+        ConfigError: there is no such figure, or it has no point; names the nearest.
     """
     by_key = {each.key: each for each in findings}
     if name not in plan.figures:
-        raise ConfigError(f"there is no figure {name!r}{nearest(name, plan.figures)}")
+        raise ConfigError(plan.no_figure(name))
     all_parts = list(parts(plan, plan.figures[name], unfit))
     lacks: Counter[str] = Counter()
     possible = 0

@@ -122,13 +122,14 @@ def load(
     problems += _unknown_figures(settings.default_figures, figures, set(available) - set(studies), source)
     if problems:
         raise _error(problems)
+    drawn = {name: figure for study in studies.values() for name, figure in study.figures.items()}
     return Plan(
         settings=settings,
         links=known_links,
         sites=known_sites,
         studies=studies,
-        figures={name: figure for study in studies.values() for name, figure in study.figures.items()},
-        default_figures=tuple(settings.default_figures),
+        figures=drawn,
+        default_figures=tuple(name for name in settings.default_figures if name in drawn),
         probes=probes_of(settings.probes, known_links),
         runs=tuple(run for study in studies.values() for grid in study.grids.values() for run in grid.runs),
         scheduler=scheduler,

@@ -68,6 +68,24 @@ class Plan:
             point.dataset_key for point in [*points, *(fault.point for fault in self.faults.values())]
         )
 
+    @cached_property
+    def figures_without_points(self) -> frozenset[str]:
+        """Figures that show no point of their grids as the configuration has these."""
+        return frozenset(name for study in self.studies.values() for name in study.without_points)
+
+    def no_figure(self, name: str) -> str:
+        """Say why a figure cannot be drawn.
+
+        Args:
+            name: what is no name of `figures`.
+
+        Returns:
+            A clause for people; if there is no such figure, with the nearest name.
+        """
+        if name in self.figures_without_points:
+            return f"no point of this configuration's grids has the values that figure {name} shows"
+        return f"there is no figure {name!r}{nearest(name, self.figures)}"
+
     def grid(self, study: str, name: str) -> Grid:
         """Find a grid.
 
@@ -127,6 +145,8 @@ class Plan:
         study, _, grid_name = name.partition("/")
         if study in self.studies and grid_name in self.studies[study].grids:
             return self.grid(study, grid_name).runs
+        if name in self.figures_without_points:
+            raise ConfigError(self.no_figure(name))
         known = [*self.figures, *(f"{s.key}/{grid}" for s in self.studies.values() for grid in s.grids)]
         raise ConfigError(f"there is no figure or grid {name!r}{nearest(name, known)}")
 

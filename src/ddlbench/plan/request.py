@@ -82,7 +82,8 @@ def _overrides(plan: Plan, run: Run) -> dict[str, Any]:
     cluster = plan.settings.cluster
     asked = dict(cluster.studies.get(run.study, {}))
     for figure, keys in cluster.figures.items():
-        if run.study == plan.figures[figure].study and run in plan.runs_of(figure):
+        drawn = figure in plan.figures
+        if drawn and run.study == plan.figures[figure].study and run in plan.runs_of(figure):
             asked |= keys
     return {OVERRIDES[key]: value for key, value in asked.items()} | (
         {"tasks_per_gpu": 0} if "gres" in asked else {}

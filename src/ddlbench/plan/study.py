@@ -200,3 +200,4 @@ class Study:
     grids: Mapping[str, Grid]
     figures: Mapping[str, Figure]
     faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)  # name -> one for each point
+    without_points: tuple[str, ...] = ()  # its figures of which the configuration takes no point

@@ -109,7 +109,20 @@ class StudyFile:
             if ("figures", name) not in bad
             and (figure := self._figure(name, found, faults, links, shaped_mbit))
         }
-        return Study(self.key, data["title"], data.get("paper"), hosts, found, figures, faults)
+        without_points = [
+            name
+            for name, figure in figures.items()
+            if figure.grids
+            and not any(figure.shows(point) for grid in figure.grids for point in found[grid].points)
+        ]
+        for name in without_points:
+            if (
+                not self.scale.keys() & figures.pop(name).grids
+            ):  # no configuration has taken these points away
+                self._note(("figures", name, "where"), "no point of its grids has these values")
+        return Study(
+            self.key, data["title"], data.get("paper"), hosts, found, figures, faults, tuple(without_points)
+        )
 
     def _grid(
         self,
@@ -232,10 +245,6 @@ class StudyFile:
             self._note(path, f"is not a figure of this study (expected a name that starts with {self.key}_)")
         elif figure.kind == "table" and not figure.columns:
             self._note((*path, "columns"), "is missing (a table needs its columns)")
-        elif figure.grids and not any(
-            figure.shows(point) for grid in figure.grids for point in found[grid].points
-        ):
-            self._note((*path, "where"), "no point of its grids has these values")
         return figure
 
     def _note(self, path: Path_, text: str) -> None:
