@@ -13,8 +13,9 @@ from typing import Any
 
 import psutil
 
+from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
-from ddlbench.hosts.group_on_hosts import assignments
+from ddlbench.hosts.group_on_hosts import GroupOnHosts, assignments, launched
 from ddlbench.launch.bare import workers_argv, workers_environment
 from ddlbench.launch.control_socket import unix_socket
 from ddlbench.launch.fork_starter import ForkServer
@@ -33,6 +34,7 @@ from ddlbench.system.processes import die_with_parent
 
 DIGITS: Shape = (28, 28, 1)  # height, width, channels
 TIMEOUTS = Timeouts(launch_s=120, prepare_s=120, step_s=120, heartbeat_s=60)
+NEVER_S = 7 * 86400.0
 
 
 def hosts_on(
@@ -181,6 +183,37 @@ def ours(
         ):
             group.connect([ModelShape(model, shape) for model in models])
             yield Ours(group, fillers, division.between, images, shape)
+
+
+@contextmanager
+def group_of(
+    placement: Placement,
+    framework: str,
+    strategy: str,
+    workers: int,
+    python: str,
+    *,
+    replayed: bool,
+    datasets: Mapping[str, str] | None = None,
+) -> Iterator[GroupOnHosts]:
+    """A worker group on emulated hosts; a server has a host of its own if there is one more."""
+    with TemporaryDirectory(prefix="ddlbench-") as folder:
+        job = GroupJob(
+            run="benchmark",
+            worker=worker_of(framework, strategy, replayed=replayed),
+            strategy=strategy,
+            fabric="emulated",
+            placement=placement,
+            members=members(framework, strategy, workers, len(placement.hosts)),
+            environments={"bare": RuntimeEnvironment(python)},
+            datasets=datasets or {},
+            timeouts=TIMEOUTS,
+            inherited=dict(os.environ),
+            logs=folder,
+            framework_timeout_s=NEVER_S if replayed else None,
+        )
+        with launched(job) as group:
+            yield group
 
 
 def together(ranks: Sequence[Sequence[float]]) -> list[float]:

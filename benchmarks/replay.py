@@ -15,9 +15,7 @@ Both sides of a comparison take turns in random order. A ratio is that of step t
 comparison has a file of results.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
@@ -41,14 +39,12 @@ from benchmarks.common import (
     say,
     spread,
 )
-from benchmarks.groups import DIGITS, TIMEOUTS, hosts_on, two_cores
+from benchmarks.groups import DIGITS, group_of, hosts_on, two_cores
 from benchmarks.replay_cases import EXACT, IMAGES, SYSTEMS, Case, SmallCase, drawn, drawn_small
-from ddlbench.environments.runtime_environment import RuntimeEnvironment
 from ddlbench.errors import DdlbenchError
-from ddlbench.hosts.group_on_hosts import GroupOnHosts, launched
-from ddlbench.launch.group_job import GroupJob
-from ddlbench.launch.roles import members, worker_of
-from ddlbench.network.hosts import Placement, place_waiting
+from ddlbench.figures.words import counted
+from ddlbench.hosts.group_on_hosts import GroupOnHosts
+from ddlbench.network.hosts import place_waiting
 from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.probes.step_profile import Asked, profiled
 from ddlbench.protocol.messages import ModelShape, ReplayedStep, TrainingPoint
@@ -57,7 +53,6 @@ from ddlbench.telemetry.waiting import Waiting
 
 WITHIN_PERCENT = {"dilations": 3.0, "arithmetic": 2.0, "burning": 7.0}
 OWN_WORK = 0.05  # what moving the bytes may take of the cores over a step, as a run allows
-NEVER_S = 7 * 86400.0
 PROFILE_S = 600.0
 
 Turn = dict[str, Any]
@@ -91,8 +86,10 @@ def main(arguments: Sequence[str]) -> None:
             parts = burning(count, asked.turns, asked.seed)
         else:
             exact = name == "arithmetic"
-            chosen = [each for each in systems if not exact or each in EXACT]
-            cases = drawn(asked.cases, asked.seed, chosen, without_latency=exact)
+            of_all = drawn(asked.cases, asked.seed, EXACT if exact else SYSTEMS, without_latency=exact)
+            cases = [
+                each for each in of_all if (each.framework, each.strategy) in systems
+            ]  # those of all systems
             count = len(cases)
             parts = waiting(name, cases, asked.turns, asked.steps, asked.seed)
         for turns in parts:  # hours may pass between them: what was found is kept
@@ -122,7 +119,7 @@ def row_of(name: str, turns: Sequence[Turn], seed: int, count: int) -> dict[str,
         at_least=f"worst median within {within:g} %",
         measured=f"{in_words(spread(ratios[worst]))}: {worst}, the worst; {missed} of {len(off)} outside, half within "
         f"{median(off.values()):.2g} %" + (f"; {left} cases are not measured" if left else ""),
-        peer=f"{peer}; cases drawn with seed {seed}, n = {len(ratios[worst])} turns",
+        peer=f"{peer}; cases drawn with seed {seed}, n = {counted(len(ratios[worst]), 'turn')}",
         met=missed == 0 and not left,
     )
 
@@ -209,7 +206,7 @@ def dilation_for(group: GroupOnHosts, case: Case) -> float:
     """The least dilation with which moving a step's bytes takes no more of the cores than a run allows."""
     assert group.hosts.star is not None
     step = case.forward_only()
-    group.group.prepare(point_of(case, replace(step, forward_ms=0.0)), 1)
+    group.group.prepare(case.point(replace(step, forward_ms=0.0)), 1)
     working = Waiting(group.group.pids())
     group.group.train(1, from_fresh=True)
     work_ms = sum(each["ran_ms"] for each in working.since_start())
@@ -223,17 +220,12 @@ def step_time_ms(group: GroupOnHosts, case: Case, step: ReplayedStep, k: float, 
     assert star is not None
     star.shape(None)
     group.dilate(k, case.arithmetic_ms())
-    group.group.prepare(point_of(case, replace(step, dilation=k)), 1)
+    group.group.prepare(case.point(replace(step, dilation=k)), 1)
     star.shape(case.link)
     if case.latency_ms:  # TCP's windows must have grown; else each step is as long as the first
         group.group.train(1, from_fresh=True)
     reports = group.group.train(steps, from_fresh=not case.latency_ms)
     return max(sum(times) for each in reports for times in each.step_times_ms) / steps / k
-
-
-def point_of(case: Case, step: ReplayedStep) -> TrainingPoint:
-    """The point of a case."""
-    return TrainingPoint(case.model, IMAGES, "synthetic", 32 * case.workers, 0.01, 0.0, step)
 
 
 def small_step_ms(job: Mapping[str, Any]) -> float:
@@ -252,37 +244,6 @@ def small_step_ms(job: Mapping[str, Any]) -> float:
         pilot = group.group.train(3, from_fresh=True)[0].step_times_ms[0]
         reports = group.group.train(ceil(1000 / median(pilot)))
         return max(median(each.step_times_ms[0]) for each in reports)
-
-
-@contextmanager
-def group_of(
-    placement: Placement,
-    framework: str,
-    strategy: str,
-    workers: int,
-    python: str,
-    *,
-    replayed: bool,
-    datasets: Mapping[str, str] | None = None,
-) -> Iterator[GroupOnHosts]:
-    """A worker group on emulated hosts; a server has a host of its own if there is one more."""
-    with TemporaryDirectory(prefix="ddlbench-") as folder:
-        job = GroupJob(
-            run="benchmark",
-            worker=worker_of(framework, strategy, replayed=replayed),
-            strategy=strategy,
-            fabric="emulated",
-            placement=placement,
-            members=members(framework, strategy, workers, len(placement.hosts)),
-            environments={"bare": RuntimeEnvironment(python)},
-            datasets=datasets or {},
-            timeouts=TIMEOUTS,
-            inherited=dict(os.environ),
-            logs=folder,
-            framework_timeout_s=NEVER_S if replayed else None,
-        )
-        with launched(job) as group:
-            yield group
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from random import Random
 from ddlbench.devices.step_division import Rates, divided
 from ddlbench.network.link import Link
 from ddlbench.plan.catalogue import FRAMEWORKS
-from ddlbench.protocol.messages import ReplayedStep, Shape
+from ddlbench.protocol.messages import ReplayedStep, Shape, TrainingPoint
 from ddlbench.workers.common.memory import parameter_bytes
 from ddlbench.workers.strategies import STRATEGIES
 
@@ -80,6 +80,10 @@ class Case:
         model = parameter_bytes(self.model, IMAGES) * (0.5 if self.strategy.endswith("_fp16") else 1.0)
         sent = 2 * self.workers * model if self.servers else 2 * (self.workers - 1) / self.workers * model
         return self.step_ms + sent * 8e-3 / (self.bandwidth_mbit * _DATA_OF_WIRE)
+
+    def point(self, step: ReplayedStep) -> TrainingPoint:
+        """What its workers are told of a step."""
+        return TrainingPoint(self.model, IMAGES, "synthetic", 32 * self.workers, 0.01, 0.0, step)
 
     def least_step_ms(self) -> float:
         """What any step takes at least: its compute, or what passes the busiest link in one direction."""

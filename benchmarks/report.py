@@ -30,6 +30,7 @@ ORDER = (
     ),
     *(
         "replay",
+        "death",
         "wire_bytes",
         "telemetry",
         "environments",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf, isinf
 from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV
-from time import monotonic
+from time import monotonic, sleep
 
 from ddlbench.files import size_of
 from ddlbench.launch.control_socket import ControlSocket
@@ -223,12 +223,14 @@ class GroupMembers:
     def _killed(self) -> GroupMember | None:
         """A member that a signal has ended, not its own error; that may be known a moment after the end of others."""
         until = monotonic() + _STOP_S
-        for each in self.by_rank:
-            with suppress(subprocess.TimeoutExpired):
-                status = each.process.wait(max(0.0, until - monotonic()))
-                if status < 0 and status != -SIGABRT:
-                    return each
-        return None
+        while True:
+            ended = [each.process.poll() for each in self.by_rank]
+            for rank, status in enumerate(ended):
+                if status is not None and status < 0 and status != -SIGABRT:
+                    return self.by_rank[rank]
+            if None not in ended or monotonic() > until:
+                return None
+            sleep(_POLL_S)
 
     def wait(self) -> None:
         """Give the members a moment to end by themselves."""
