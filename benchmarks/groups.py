@@ -34,7 +34,7 @@ from ddlbench.system.processes import die_with_parent
 
 DIGITS: Shape = (28, 28, 1)  # height, width, channels
 TIMEOUTS = Timeouts(launch_s=120, prepare_s=120, step_s=120, heartbeat_s=60)
-NEVER_S = 7 * 86400.0
+NEVER_S = 7 * 86400.0  # a dilated step may take longer than a framework waits by default
 
 
 def hosts_on(
