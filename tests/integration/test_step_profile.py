@@ -14,25 +14,22 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def profile(
-    torch_environment: dict[str, Any],
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Any:
+def profile(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that says what `ddlbench profile` prints, and its exit code. It waits for no other measurement."""
     monkeypatch.setattr("ddlbench.runs.machine_lock.shared_folder", lambda: tmp_path)
-    environment = Path(torch_environment["python"]).parents[1] / "environment.json"
 
-    def profile(*arguments: str) -> tuple[int, str, str]:
-        status = main(["profile", *arguments, "--environment", str(environment)])
+    def profile(environment: dict[str, Any], *arguments: str) -> tuple[int, str, str]:
+        described = Path(environment["python"]).parents[1] / "environment.json"
+        status = main(["profile", *arguments, "--environment", str(described)])
         return status, *capsys.readouterr()
 
     return profile
 
 
-def test_the_profiles_of_two_batches_are_one_device_as_the_file_of_devices_has_them(profile):
-    status, printed, _ = profile("cnn", "--batch", "8", "64", "--steps", "3")
+def test_the_profiles_of_two_batches_are_one_device_as_the_file_of_devices_has_them(
+    profile, torch_environment
+):
+    status, printed, _ = profile(torch_environment, "cnn", "--batch", "8", "64", "--steps", "3")
     assert status == 0
     found = yaml.safe_load(printed)
     assert list(problems(found, MODELS)) == []
@@ -46,8 +43,24 @@ def test_the_profiles_of_two_batches_are_one_device_as_the_file_of_devices_has_t
         assert min(each.division.backward_ms) >= 0 < each.division.forward_ms
 
 
-def test_a_profile_of_a_gpu_with_a_build_for_processors_says_which_requirements_have_it(profile):
-    status, _, said = profile("cnn", "--batch", "8", "--devices", "gpu")
+@pytest.mark.needs("TensorFlow")
+def test_a_step_of_tensorflow_has_a_time_for_each_parameter_array_too(profile, tensorflow_environment):
+    status, printed, _ = profile(
+        tensorflow_environment, "cnn", "--framework", "tensorflow", "--batch", "8", "--steps", "3"
+    )
+    assert status == 0
+    found = yaml.safe_load(printed)
+    assert list(problems(found, MODELS)) == []
+    (device,) = devices_from(found).values()
+    (step,) = device.profiles
+    assert "TensorFlow 2" in step.source
+    assert min(step.division.backward_ms) >= 0 < step.division.forward_ms
+
+
+def test_a_profile_of_a_gpu_with_a_build_for_processors_says_which_requirements_have_it(
+    profile, torch_environment
+):
+    status, _, said = profile(torch_environment, "cnn", "--batch", "8", "--devices", "gpu")
     assert status == 1
     assert "environments: {torch: {requirements: containers/torch/requirements-cuda.txt}}" in said
     assert "Traceback" not in said

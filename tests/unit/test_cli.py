@@ -196,3 +196,8 @@ def test_a_profile_is_measured_while_nobody_else_measures(monkeypatch, capsys):
     monkeypatch.setattr("ddlbench.probes.step_profile.profiled", lambda *_, **__: events.append("measured"))
     assert main(["profile", "mlp", "--batch", "8"]) == 0
     assert events == ["wait", "measured", "ended"]
+
+
+def test_a_gpus_profile_in_tensorflow_is_refused_before_anything_starts(capsys):
+    assert main(["profile", "mlp", "--batch", "8", "--devices", "gpu", "--framework", "tensorflow"]) == 2
+    assert "--devices gpu needs --framework torch, not tensorflow" in capsys.readouterr().err

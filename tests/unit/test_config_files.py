@@ -132,10 +132,30 @@ def test_wang2019_has_its_v100s_in_nodes_of_eight_and_up_to_64(paper):
 
 @pytest.mark.parametrize("grid", ["cnn", "resnet18"])
 def test_pani2020_trains_for_real_with_as_many_workers_as_it_has_gpus(paper, grid):
-    points = paper.grid("pani2020", grid).points
-    for compute in ("real", "replay"):
-        assert {point.workers for point in points if point.compute == compute} == {1, 2, 4, 8}
-    assert all(point.epochs for point in points if point.compute == "real")
+    trained, timed = (paper.grid("pani2020", name).points for name in (grid, f"{grid}_times"))
+    assert {(point.workers, point.compute, point.epochs) for point in trained} == {
+        (workers, "real", 1) for workers in (1, 2, 4, 8)
+    }
+    assert {(point.workers, point.compute, point.epochs) for point in timed} == {
+        (workers, compute, 0) for workers in (1, 2, 4, 8) for compute in ("real", "replay")
+    }
+
+
+def test_pani2020_learns_without_waiting_for_the_cores_that_its_largest_group_needs(paper):
+    largest = {
+        (run.grid, run.workers): paper.largest_group(run)
+        for grid in ("cnn", "cnn_times")
+        for run in paper.grid("pani2020", grid).runs
+        if run.points[0].compute == "real"
+    }
+    assert largest == {(grid, workers): workers if grid == "cnn" else 8 for grid, workers in largest}
+
+
+def test_anwar2021_replays_what_a_host_or_a_laptop_cannot_hold(paper):
+    for grid, alone in (("latency_0", {(1, 32000)}), ("latency_100", set())):
+        points = paper.grid("anwar2021", grid).points
+        of_the_largest = {(workers, 64000) for workers in (2, 3, 4)}
+        assert {(each.workers, each.batch_size) for each in points if each.replay} == of_the_largest | alone
 
 
 def test_the_papers_gpus_fit_into_the_memory_of_a_laptop(paper, monkeypatch):

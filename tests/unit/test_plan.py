@@ -122,6 +122,31 @@ def test_all_groups_of_a_figure_are_dilated_as_its_largest_one(repository):
     assert {plan.largest_group(run) for run in runs} == {max(sizes)}
 
 
+@pytest.mark.parametrize(
+    ("y", "strategy", "alike"),
+    [
+        ("test_accuracy_percent", "ring_allreduce", False),
+        ("test_loss", "parameter_server_sync", False),
+        ("training_time_s", "ring_allreduce", True),
+        (
+            "test_loss",
+            "parameter_server_async",
+            True,
+        ),  # how old its parameters are hangs on how fast hosts are
+    ],
+)
+def test_groups_of_a_figure_of_what_was_learnt_need_not_be_dilated_alike(repository, y, strategy, alike):
+    root, settings, study = repository
+    for figure in study["figures"].values():
+        figure["y"] = y
+    for grid in study["grids"].values():
+        grid["strategy"] = strategy
+    plan = planned(root, settings, study)
+    runs = plan.runs_of("small2000_fig2")
+    sizes = [run.points[0].places for run in runs]
+    assert [plan.largest_group(run) for run in runs] == ([max(sizes)] * len(sizes) if alike else sizes)
+
+
 def test_an_unknown_figure_or_run_is_answered_with_the_nearest(repository):
     plan = planned(*repository)
     with pytest.raises(ConfigError, match="did you mean 'small2000_fig1'"):

@@ -31,6 +31,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--image-shape", metavar="SHAPE", help="height x width x channels; default: the model's largest"
     )
+    parser.add_argument(
+        "--framework",
+        choices=("torch", "tensorflow"),
+        default="torch",
+        help="that computes; a GPU is profiled with torch alone; default: %(default)s",
+    )
     parser.add_argument("--devices", choices=("cpu", "gpu"), default="cpu", help="default: %(default)s")
     parser.add_argument(
         "--threads",
@@ -57,7 +63,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--environment",
         type=Path,
         metavar="FILE",
-        help="the environment.json of an environment with PyTorch; default: that of this checkout",
+        help="the environment.json of an environment with the framework; default: that of this checkout",
     )
     add_other_measurements(parser)
     parser.set_defaults(command=_profile)
@@ -66,7 +72,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def _profile(arguments: argparse.Namespace) -> int:
     import yaml
 
-    from ddlbench.probes.step_profile import ENVIRONMENT, Asked, profiled
+    from ddlbench.probes.step_profile import Asked, environment_of, profiled
     from ddlbench.runs.machine_lock import alone_on_this_machine
 
     shapes = MODELS[arguments.model]
@@ -75,6 +81,8 @@ def _profile(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             f"{arguments.model} does not take images of {shape} (expected {' or '.join(shapes)})"
         )
+    if arguments.devices == "gpu" and arguments.framework != "torch":
+        raise ConfigError(f"--devices gpu needs --framework torch, not {arguments.framework}")
     asked = Asked(
         model=arguments.model,
         image_shape=shape,
@@ -82,9 +90,12 @@ def _profile(arguments: argparse.Namespace) -> int:
         devices=arguments.devices,
         threads=arguments.threads,
         steps=arguments.steps,
+        framework=arguments.framework,
     )
     with alone_on_this_machine(arguments.other_measurements):
-        found = profiled(asked, arguments.environment or ENVIRONMENT, timeout_s=arguments.timeout_s)
+        found = profiled(
+            asked, arguments.environment or environment_of(asked.framework), timeout_s=arguments.timeout_s
+        )
     print(
         "# Add this to config/devices.yaml, under a name of your choice; a study's hosts name it as their `device`."
     )

@@ -13,8 +13,11 @@ from ddlbench.plan.run import Run
 from ddlbench.plan.settings import Settings
 from ddlbench.plan.sites import Sites
 from ddlbench.plan.study import Fault, Figure, Grid, Link, PointToPoint, Study
+from ddlbench.workers.strategies import STRATEGIES
 
 NO_GPU = "this machine has no GPU (devices: gpu)"
+# What no time is in: what a point asks for, and what its training has learnt.
+_OF_NO_TIME = {*Point.__dataclass_fields__, "epoch", "test_loss", "test_accuracy_percent"}
 _MORE = {"fabric": "; between the nodes of a cluster: docs/clusters.md"}
 
 
@@ -153,7 +156,8 @@ class Plan:
     def largest_group(self, run: Run) -> int:
         """Count the hosts of the largest emulated group that is compared with a run's.
 
-        Time is dilated alike in all groups that a figure shows, and in those that another compares with one of them.
+        Time is dilated alike in all groups whose times a figure shows, and in those that another compares with one of
+        them.
 
         Args:
             run: of the plan; its hosts are emulated.
@@ -167,7 +171,7 @@ class Plan:
     def _largest_groups(self) -> dict[str, int]:
         largest = {run.id: run.points[0].places for run in self.runs if _shares_cores(run.points[0])}
         together = [
-            [run.id for run in self.runs_of(name) if run.id in largest]
+            [run.id for run in self.runs_of(name) if run.id in largest and _hangs_on_speed(figure, run)]
             for name, figure in self.figures.items()
             if figure.grids
         ]
@@ -217,6 +221,15 @@ class Plan:
         if point.devices == "gpu" and point.fabric not in BETWEEN_MACHINES and not self.gpus:
             return Status("not_available", NO_GPU)
         return Status("measurable", None)
+
+
+def _hangs_on_speed(figure: Figure, run: Run) -> bool:
+    """Whether what a figure shows of a run would be another on faster hosts.
+
+    What a training has learnt would not, if its workers wait for each other in each step.
+    """
+    shown = {figure.x, figure.y, *figure.columns} - {""}
+    return not (shown <= _OF_NO_TIME and STRATEGIES[run.points[0].strategy].is_synchronous)
 
 
 def _shares_cores(point: Point) -> bool:

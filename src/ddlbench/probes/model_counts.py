@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ddlbench.environments.failed_environments import read_description
 from ddlbench.files import write_atomically
-from ddlbench.probes.torch_answer import answer_of
+from ddlbench.probes.environment_answer import answer_of
 
 MODULE = "ddlbench.workers.torch.flops"
 TIMEOUT_S = 300.0

@@ -1,6 +1,7 @@
-"""A profile of this machine for config/devices.yaml: the parts of a step of training, measured with PyTorch."""
+"""A profile of this machine for config/devices.yaml: the parts of a step of training, measured in a framework."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +11,10 @@ from ddlbench.environments.failed_environments import read_description
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.bare import KEEPS_MEMORY
 from ddlbench.measurements import facts
-from ddlbench.probes.torch_answer import answer_of
+from ddlbench.probes.environment_answer import answer_of
+from ddlbench.shares.amdahl import speedup, thread_counts
 
-MODULE = "ddlbench.workers.torch.step_profile"
-ENVIRONMENT = Path(".environments/torch/environment.json")
+MODULES = {framework: f"ddlbench.workers.{framework}.step_profile" for framework in ("torch", "tensorflow")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +26,9 @@ class Asked:
         image_shape: as `224x224x3`.
         batches: images of a step, of each profile.
         devices: `cpu` or `gpu`.
-        threads: on a CPU.
+        threads: on a CPU; more than it has cores are extrapolated by Amdahl's law.
         steps: how many count.
+        framework: a key of MODULES, that computes; a GPU's steps are PyTorch's.
     """
 
     model: str
@@ -35,6 +37,19 @@ class Asked:
     devices: str
     threads: int
     steps: int
+    framework: str = "torch"
+
+
+def environment_of(framework: str) -> Path:
+    """Tell where the environment of a framework is described in a checkout.
+
+    Args:
+        framework: a key of MODULES.
+
+    Returns:
+        The path.
+    """
+    return Path(".environments", framework, "environment.json")
 
 
 def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, Any]:
@@ -42,7 +57,7 @@ def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, 
 
     Args:
         asked: what is profiled.
-        environment: the file that describes PyTorch's environment.
+        environment: the file that describes the framework's environment.
         timeout_s: how long each batch may take.
 
     Returns:
@@ -51,56 +66,92 @@ def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, 
     Raises:
         DdlbenchError: there is no such environment, it could not be made, the measuring fails, or it takes too long.
     """
-    python = _interpreter(environment)
-    # On a CPU memory is the most that a process has had: each batch has a process of its own.
-    together = [asked.batches] if asked.devices == "gpu" else [[batch] for batch in asked.batches]
-    answers = [_measured(asked, batches, python, timeout_s) for batches in together]
-    parts = [found for answer in answers for found in answer["profiles"]]
-    threads = f"{asked.threads} thread{'s' * (asked.threads > 1)}"
+    python = _interpreter(asked.framework, environment)
+    if asked.devices == "gpu":
+        first, *_ = answers = [_measured(asked, asked.batches, asked.threads, python, timeout_s)]
+        found = [(each, "") for each in first["profiles"]]
+    else:  # a process has as much memory as its largest batch: each batch has a process of its own
+        answers, found = [], []
+        for batch in asked.batches:
+            of_threads = _of_threads(asked, batch, python, timeout_s)
+            answers += of_threads.values()
+            found.append(_with_threads(of_threads, asked.threads))
+        first = answers[0]
     machine = facts.short_label(facts.gather() | {"gpus": None})
-    first = answers[0]
-    source = {
-        "origin": "measured",
-        "text": f"ddlbench profile, PyTorch {first['torch']}, medians of {asked.steps} steps, on {machine}",
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-    }
+    text = f"ddlbench profile, {first['framework']}, medians of {asked.steps} steps, on {machine}"
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
     key = "gpu-here" if asked.devices == "gpu" else f"cpu-here-{asked.threads}"
     device = {
-        "name": first["device"] or f"{machine}, {threads}",
+        "name": first["device"] or f"{machine}, {asked.threads} thread{'s' * (asked.threads > 1)}",
         "kind": asked.devices,
         "precision": first["precision"],
         "profiles": [
             {"model": asked.model, "image_shape": asked.image_shape, "batch": batch}
-            | _rounded(found)
-            | {"source": dict(source)}
-            for batch, found in zip(asked.batches, parts, strict=True)
+            | _rounded({name: each for name, each in parts.items() if name != "steps_ms"})
+            | {"source": {"origin": "measured", "text": text + how, "date": today}}
+            for batch, (parts, how) in zip(asked.batches, found, strict=True)
         ],
     }
     return {key: device}
 
 
-def _interpreter(environment: Path) -> str:
+def _of_threads(asked: Asked, batch: int, python: str, timeout_s: float) -> dict[int, dict[str, Any]]:
+    """What a worker measures of a batch, by its threads: those asked for, or as many as there are cores for."""
+    cores = len(os.sched_getaffinity(0))
+    if asked.threads <= cores:
+        counts = [asked.threads]
+    elif len(counts := thread_counts(cores, asked.threads)) < 2 or asked.steps < 2:
+        raise DdlbenchError(
+            f"{asked.threads} threads were asked for, and there {'is' if cores == 1 else 'are'} {cores} "
+            f"core{'s' * (cores > 1)} here. How fast more threads are is extrapolated, from two cores and two steps on"
+        )
+    return {threads: _measured(asked, [batch], threads, python, timeout_s) for threads in counts}
+
+
+def _with_threads(answers: Mapping[int, dict[str, Any]], threads: int) -> tuple[dict[str, Any], str]:
+    """The parts of a step with so many threads, and how they are known if that is not by measuring alone."""
+    parts = {count: answer["profiles"][0] for count, answer in answers.items()}
+    if threads in parts:
+        return parts[threads], ""
+    faster = speedup({count: each["steps_ms"] for count, each in parts.items()}, threads)
+    known = f"{', '.join(map(str, sorted(parts)))}"
+    how = (
+        f"; {threads} threads are {faster.value:.2f} times as fast as one ({faster.low:.2f} to {faster.high:.2f}), by "
+        f"Amdahl's law from {known}"
+    )
+    one = parts[1]
+    return {
+        "forward_ms": one["forward_ms"] / faster.value,
+        "backward_ms": [each / faster.value for each in one["backward_ms"]],
+        "optimizer_ms": one["optimizer_ms"] / faster.value,
+        "memory_mb": one["memory_mb"],
+    }, how
+
+
+def _interpreter(framework: str, environment: Path) -> str:
     """The path of the interpreter that a description of an environment names."""
     try:
         return str(read_description(environment)["python"])
     except FileNotFoundError:
         raise DdlbenchError(
-            f"{environment} is missing: PyTorch's environment has not been made here. `snakemake --cores 2 "
-            f"{ENVIRONMENT}` makes it"
+            f"{environment} is missing: the environment of {framework} has not been made here. `snakemake --cores 2 "
+            f"{environment_of(framework)}` makes it"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DdlbenchError(
-            f"{environment} describes no environment ({error!r}). Expected is a file as {ENVIRONMENT}, which Snakemake "
-            "makes; not an interpreter"
+            f"{environment} describes no environment ({error!r}). Expected is a file as "
+            f"{environment_of(framework)}, which Snakemake makes; not an interpreter"
         ) from None
 
 
-def _measured(asked: Asked, batches: Sequence[int], python: str, timeout_s: float) -> dict[str, Any]:
+def _measured(
+    asked: Asked, batches: Sequence[int], threads: int, python: str, timeout_s: float
+) -> dict[str, Any]:
     """What a worker measures of batches, one after the other."""
-    options = [asked.model, asked.image_shape, asked.devices, asked.threads, asked.steps]
+    options = [asked.model, asked.image_shape, asked.devices, threads, asked.steps]
     return answer_of(
         python,
-        MODULE,
+        MODULES[asked.framework],
         [str(each) for each in (*options, *batches)],
         timeout_s=timeout_s * len(batches),
         failure=f"a step of {asked.model} could not be profiled",

@@ -11,14 +11,14 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
-from statistics import median
+from collections.abc import Callable
 
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.replay.step_profile import between, profiled
 from ddlbench.workers.torch.gpu import why_no_gpu
 from ddlbench.workers.torch.models import MODELS
 
@@ -138,23 +138,6 @@ class Step:
         self.clock.end()
 
 
-def between(start_ms: float, times_ms: Sequence[float]) -> list[float]:
-    """Compute how long each of several events comes after those before it.
-
-    Args:
-        start_ms: when the first one is waited for.
-        times_ms: of the events in order; one may come before those that stand before it.
-
-    Returns:
-        The time that passes until each, in ms; 0 for one that is already there.
-    """
-    found = []
-    for time_ms in times_ms:
-        found.append(max(0.0, time_ms - start_ms))
-        start_ms = max(start_ms, time_ms)
-    return found
-
-
 def profile(name: str, shape: Shape, images: int, device: torch.device, steps: int) -> dict[str, object]:
     """Measure the parts of a step.
 
@@ -166,7 +149,7 @@ def profile(name: str, shape: Shape, images: int, device: torch.device, steps: i
         steps: how many count.
 
     Returns:
-        By name: `forward_ms`, `backward_ms`, `optimizer_ms`, `memory_mb`.
+        By name: `forward_ms`, `backward_ms`, `optimizer_ms`, `steps_ms` (of each step), `memory_mb`.
 
     Raises:
         SystemExit: the GPU's memory is too small.
@@ -177,41 +160,10 @@ def profile(name: str, shape: Shape, images: int, device: torch.device, steps: i
     try:
         step = Step(name, shape, images, device)
         warm_up(step)
-        wholes, parts = zip(*((step.whole(), step.parts()) for _ in range(steps)), strict=True)
+        found = profiled(step, steps)
     except torch.OutOfMemoryError as error:
         raise SystemExit(f"the GPU's memory does not hold {images} images a step: {error}") from error
-    forward_ms, backward_ms, optimizer_ms = scaled(median(wholes), *zip(*parts, strict=True))
-    return {
-        "forward_ms": forward_ms,
-        "backward_ms": backward_ms,
-        "optimizer_ms": optimizer_ms,
-        "memory_mb": memory_mb(device),
-    }
-
-
-def scaled(
-    step_ms: float,
-    forward_ms: Sequence[float],
-    backward_ms: Sequence[Sequence[float]],
-    optimizer_ms: Sequence[float],
-) -> tuple[float, list[float], float]:
-    """Divide a step's time as the medians of its parts are to each other.
-
-    Their sum is another one: marks take time too, and medians do not add up.
-
-    Args:
-        step_ms: of the whole, without marks.
-        forward_ms: of each step with marks.
-        backward_ms: of each of these, before each parameter array.
-        optimizer_ms: of each of these.
-
-    Returns:
-        The forward pass, the backward pass before each array, and the optimizer, which together are `step_ms`.
-    """
-    forward, optimizer = median(forward_ms), median(optimizer_ms)
-    backward = [median(times) for times in zip(*backward_ms, strict=True)]
-    factor = step_ms / (forward + sum(backward) + optimizer)
-    return factor * forward, [factor * each for each in backward], factor * optimizer
+    return {**found, "memory_mb": memory_mb(device)}
 
 
 def warm_up(step: Step) -> None:
@@ -276,7 +228,7 @@ def main(name: str, shape: str, devices: str, threads: str, steps: str, *batches
     found = {
         "device": torch.cuda.get_device_name(device) if devices == "gpu" else None,
         "precision": precision(device),
-        "torch": torch.__version__,
+        "framework": f"PyTorch {torch.__version__}",
         "profiles": [
             profile(name, (height, width, channels), int(images), device, int(steps)) for images in batches
         ],

@@ -1,4 +1,4 @@
-"""What a module says that runs in PyTorch's environment, as a process of its own."""
+"""What a module says that runs in a framework's environment, as a process of its own."""
 
 import json
 import os
