@@ -68,28 +68,25 @@ def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, 
     """
     python = _interpreter(asked.framework, environment)
     if asked.devices == "gpu":
-        first, *_ = answers = [_measured(asked, asked.batches, asked.threads, python, timeout_s)]
-        found = [(each, "") for each in first["profiles"]]
-    else:  # a process has as much memory as its largest batch: each batch has a process of its own
-        answers, found = [], []
-        for batch in asked.batches:
-            of_threads = _of_threads(asked, batch, python, timeout_s)
-            answers += of_threads.values()
-            found.append(_with_threads(of_threads, asked.threads))
-        first = answers[0]
+        answer = _measured(asked, asked.batches, asked.threads, python, timeout_s)
+        steps = [(parts, "") for parts in answer["profiles"]]
+    else:  # the memory that is told is the most that a process has had: each batch has a process of its own
+        of_batches = [_of_threads(asked, batch, python, timeout_s) for batch in asked.batches]
+        answer = next(iter(of_batches[0].values()))
+        steps = [_with_threads(each, asked.threads) for each in of_batches]
     machine = facts.short_label(facts.gather() | {"gpus": None})
-    text = f"ddlbench profile, {first['framework']}, medians of {asked.steps} steps, on {machine}"
+    text = f"ddlbench profile, {answer['framework']}, medians of {asked.steps} steps, on {machine}"
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     key = "gpu-here" if asked.devices == "gpu" else f"cpu-here-{asked.threads}"
     device = {
-        "name": first["device"] or f"{machine}, {asked.threads} thread{'s' * (asked.threads > 1)}",
+        "name": answer["device"] or f"{machine}, {asked.threads} thread{'s' * (asked.threads > 1)}",
         "kind": asked.devices,
-        "precision": first["precision"],
+        "precision": answer["precision"],
         "profiles": [
             {"model": asked.model, "image_shape": asked.image_shape, "batch": batch}
             | _rounded({name: each for name, each in parts.items() if name != "steps_ms"})
             | {"source": {"origin": "measured", "text": text + how, "date": today}}
-            for batch, (parts, how) in zip(asked.batches, found, strict=True)
+            for batch, (parts, how) in zip(asked.batches, steps, strict=True)
         ],
     }
     return {key: device}
@@ -114,10 +111,9 @@ def _with_threads(answers: Mapping[int, dict[str, Any]], threads: int) -> tuple[
     if threads in parts:
         return parts[threads], ""
     faster = speedup({count: each["steps_ms"] for count, each in parts.items()}, threads)
-    known = f"{', '.join(map(str, sorted(parts)))}"
     how = (
         f"; {threads} threads are {faster.value:.2f} times as fast as one ({faster.low:.2f} to {faster.high:.2f}), by "
-        f"Amdahl's law from {known}"
+        f"Amdahl's law from {', '.join(map(str, parts))}"
     )
     one = parts[1]
     return {
