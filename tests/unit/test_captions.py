@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from made_up_tables import figure, made_up_table
 
 from ddlbench.figures.captions.caption import caption, how_measured
-from ddlbench.figures.captions.hosts import dilations
+from ddlbench.figures.captions.hosts import dilations, replayed
 from ddlbench.figures.captions.images import images
 from ddlbench.figures.captions.missing import why_missing
 from ddlbench.figures.rows import points
@@ -289,3 +290,18 @@ def test_one_of_something_is_not_said_in_the_plural():
     assert "over 1 repetition in 1 launch (1 step a point)" in caption(
         points(table.assign(launches=1), BY_BATCH), BY_BATCH
     )
+
+
+def test_a_device_is_named_once_with_all_ways_in_which_its_times_are_known():
+    rows = pd.DataFrame(
+        {
+            "replay": [
+                "A card (2 GPUs), fp32 (computed)",
+                "A card (2 GPUs), fp32 (computed, interpolated)",
+                None,
+            ]
+        }
+    )
+    assert replayed(rows) == [
+        "Compute is replayed (2 of 3 points): A card (2 GPUs), fp32 (computed; computed, interpolated)."
+    ]

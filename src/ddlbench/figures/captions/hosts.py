@@ -1,7 +1,10 @@
 """How the hosts of a figure came about: their cores, time dilation and GPUs."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
+from ddlbench.devices.device import without_origin
 from ddlbench.figures.captions.conditions import by_waiting, computed_here, fabrics, is_emulated
 from ddlbench.figures.captions.core_use import core_use
 from ddlbench.figures.captions.emulation_error import emulation_error
@@ -136,8 +139,17 @@ def replayed(measured: pd.DataFrame) -> list[str]:
     count = int(measured["replay"].notna().sum())
     share = "" if count == len(measured) else f" ({count} of {counted(len(measured), 'point')})"
     work = measured["own_work_percent"].max() if "own_work_percent" in measured else float("nan")
-    words = [f"Compute is replayed{share}: {listed(names)}."]
+    words = [f"Compute is replayed{share}: {listed(_each_device_once(names))}."]
     return words if pd.isna(work) else [*words, f"Moving bytes took {work:.2g} % of the cores at most."]
+
+
+def _each_device_once(names: Sequence[str]) -> list[str]:
+    """The names of replays, where those of one device, of which batches differ in how they are known, are one."""
+    known: dict[str, list[str]] = {}
+    for name in names:
+        device = without_origin(name)
+        known.setdefault(device, []).append(name.removeprefix(device).strip(" ()"))
+    return [f"{device} ({'; '.join(origins)})" for device, origins in known.items()]
 
 
 def uneven(measured: pd.DataFrame) -> list[str]:
