@@ -64,7 +64,7 @@ LABELS = {
     "step_time_ms": "time per step (ms)",
     "strategy": "strategy",
     "test_accuracy_percent": "test accuracy (%)",
-    "test_loss": "test loss, NLL (nats)",
+    "test_loss": "test NLL loss (nats)",
     "train_loss": "training loss, NLL (nats)",
     "time_s": "time since the first timed step (s)",
     "throughput_mbit": "throughput (Mbit/s)",
@@ -249,7 +249,9 @@ def _finished(
     notes = wrapped(" ".join([*how_measured(rows, figure, y), note]), theme.NOTE_PT)
     subtitle = wrapped(conditions(rows, figure), theme.NOTE_PT + 0.5)
     columns, legend_rows = legend_shape(names, title or "")
-    height = 3.1 + 0.13 * (notes.count("\n") + subtitle.count("\n")) + 0.12 * gaps.rows + 0.2 * legend_rows
+    heading = wrapped(figure.title, theme.BASE_PT + 2.4)
+    small, large = notes.count("\n") + subtitle.count("\n"), heading.count("\n") + legend_rows
+    height = 3.1 + 0.13 * small + 0.2 * large + 0.12 * gaps.rows
     plot = (
         plot
         + p9.scale_color_manual(values=colours, limits=names, name=title)
@@ -261,7 +263,7 @@ def _finished(
             labels=ticks(breaks), expand=(0, 0, 0.01, 0), oob=keep,
         )
         + p9.labs(
-            title=wrapped(figure.title, theme.BASE_PT + 2.4), subtitle=subtitle, caption=notes,
+            title=heading, subtitle=subtitle, caption=notes,
             x=LABELS.get(figure.x, figure.x), y=axis.title(label),
         )
         + p9.guides(**{kind: p9.guide_legend(ncol=columns) for kind in ("color", "fill", "shape", "linetype")})
