@@ -87,9 +87,7 @@ def main(arguments: Sequence[str]) -> None:
         else:
             exact = name == "arithmetic"
             of_all = drawn(asked.cases, asked.seed, EXACT if exact else SYSTEMS, without_latency=exact)
-            cases = [
-                each for each in of_all if (each.framework, each.strategy) in systems
-            ]  # those of all systems
+            cases = [each for each in of_all if (each.framework, each.strategy) in systems]
             count = len(cases)
             parts = waiting(name, cases, asked.turns, asked.steps, asked.seed)
         for turns in parts:  # hours may pass between them: what was found is kept

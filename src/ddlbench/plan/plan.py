@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from ddlbench.errors import ConfigError, nearest
 from ddlbench.plan.catalogue import BETWEEN_MACHINES, MEASURABLE, PROBE_TRANSPORTS
-from ddlbench.plan.point import Point
+from ddlbench.plan.point import POINT_KEYS, Point
 from ddlbench.plan.probe import Collectives, dilation_of
 from ddlbench.plan.run import Run
 from ddlbench.plan.settings import Settings
@@ -17,7 +17,7 @@ from ddlbench.workers.strategies import STRATEGIES
 
 NO_GPU = "this machine has no GPU (devices: gpu)"
 # What no time is in: what a point asks for, and what its training has learnt.
-_OF_NO_TIME = {*Point.__dataclass_fields__, "epoch", "test_loss", "test_accuracy_percent"}
+_OF_NO_TIME = {*POINT_KEYS, "epoch", "test_loss", "test_accuracy_percent"}
 _MORE = {"fabric": "; between the nodes of a cluster: docs/clusters.md"}
 
 
@@ -171,7 +171,7 @@ class Plan:
     def _largest_groups(self) -> dict[str, int]:
         largest = {run.id: run.points[0].places for run in self.runs if _shares_cores(run.points[0])}
         together = [
-            [run.id for run in self.runs_of(name) if run.id in largest and _hangs_on_speed(figure, run)]
+            [run.id for run in self.runs_of(name) if run.id in largest and _depends_on_speed(figure, run)]
             for name, figure in self.figures.items()
             if figure.grids
         ]
@@ -223,7 +223,7 @@ class Plan:
         return Status("measurable", None)
 
 
-def _hangs_on_speed(figure: Figure, run: Run) -> bool:
+def _depends_on_speed(figure: Figure, run: Run) -> bool:
     """Whether what a figure shows of a run would be another on faster hosts.
 
     What a training has learnt would not, if its workers wait for each other in each step.
