@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ddlbench.cli.arguments import add_other_measurements, number, whole_number
 from ddlbench.errors import ConfigError
-from ddlbench.plan.catalogue import MODELS
+from ddlbench.plan.catalogue import MODELS, PROFILED_IN
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -33,8 +33,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument(
         "--framework",
-        choices=("torch", "tensorflow"),
-        default="torch",
+        choices=PROFILED_IN,
+        default=PROFILED_IN[0],
         help="that computes; a GPU is profiled with torch alone; default: %(default)s",
     )
     parser.add_argument("--devices", choices=("cpu", "gpu"), default="cpu", help="default: %(default)s")
@@ -43,7 +43,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         type=whole_number(1, 1024, "a number of threads"),
         default=1,
         metavar="N",
-        help="on a CPU; default: 1",
+        help="on a CPU; more than it has cores are extrapolated; default: 1",
     )
     parser.add_argument(
         "--steps",

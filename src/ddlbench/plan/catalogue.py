@@ -109,6 +109,8 @@ FRAMEWORKS: Mapping[str, Framework] = {
     ),
 }
 
+PROFILED_IN = ("torch", "tensorflow")  # whose steps `ddlbench profile` measures; a GPU's with the first alone
+
 NAMES: Mapping[str, tuple[str, ...]] = {
     "framework": tuple(FRAMEWORKS),
     "strategy": tuple(STRATEGIES),

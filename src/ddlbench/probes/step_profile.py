@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ddlbench.environments.environment import STAMP
 from ddlbench.environments.failed_environments import read_description
 from ddlbench.errors import DdlbenchError
 from ddlbench.launch.bare import KEEPS_MEMORY
 from ddlbench.measurements import facts
+from ddlbench.plan.catalogue import PROFILED_IN
 from ddlbench.probes.environment_answer import answer_of
 from ddlbench.shares.amdahl import speedup, thread_counts
 
-MODULES = {framework: f"ddlbench.workers.{framework}.step_profile" for framework in ("torch", "tensorflow")}
+MODULES = {framework: f"ddlbench.workers.{framework}.step_profile" for framework in PROFILED_IN}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ def environment_of(framework: str) -> Path:
     Returns:
         The path.
     """
-    return Path(".environments", framework, "environment.json")
+    return Path(".environments", framework, STAMP)
 
 
 def profiled(asked: Asked, environment: Path, *, timeout_s: float) -> dict[str, Any]:

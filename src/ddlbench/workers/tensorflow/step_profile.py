@@ -9,7 +9,6 @@ run when TensorFlow runs what waits for a gradient, such as sending it: with one
 
 import json
 import os
-import resource
 import sys
 import time
 
@@ -18,13 +17,17 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 import tensorflow as tf
 
 from ddlbench.workers.common.layers import Shape
-from ddlbench.workers.common.replay.step_profile import between, profiled
+from ddlbench.workers.common.replay.step_profile import (
+    CLASSES_OF_ANY,
+    LEARNING_RATE,
+    MOMENTUM,
+    WARMUP_STEPS,
+    between,
+    peak_memory_mb,
+    profiled,
+)
 from ddlbench.workers.tensorflow.group import spare_memory
 from ddlbench.workers.tensorflow.training import Learner
-
-_WARMUP_STEPS = 3
-_LEARNING_RATE, _MOMENTUM = 1e-6, 0.9
-_CLASSES_OF_ANY = 10
 
 
 class Step:
@@ -41,11 +44,11 @@ class Step:
 
     def __init__(self, name: str, shape: Shape, images: int, threads: int) -> None:
         self.learner = Learner(name, shape)
-        self.learner.optimizer.learning_rate = _LEARNING_RATE
-        self.learner.momentum.assign(_MOMENTUM)
+        self.learner.optimizer.learning_rate = LEARNING_RATE
+        self.learner.momentum.assign(MOMENTUM)
         self.learner.start_again(seed=1)
         self.images = tf.random.normal((images, *shape))
-        self.labels = tf.random.uniform((images,), maxval=_CLASSES_OF_ANY, dtype=tf.int64)
+        self.labels = tf.random.uniform((images,), maxval=CLASSES_OF_ANY, dtype=tf.int64)
         self.now_s = time.process_time if threads == 1 else time.perf_counter
 
     def whole(self) -> float:
@@ -111,11 +114,10 @@ def profile(name: str, shape: Shape, images: int, threads: int, steps: int) -> d
         By name: `forward_ms`, `backward_ms`, `optimizer_ms`, `steps_ms` (of each step), `memory_mb`.
     """
     step = Step(name, shape, images, threads)
-    for _ in range(_WARMUP_STEPS):
+    for _ in range(WARMUP_STEPS):
         step.whole()
         step.parts()
-    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    return {**profiled(step, steps), "memory_mb": memory_mb}
+    return {**profiled(step, steps), "memory_mb": peak_memory_mb()}
 
 
 def main(name: str, shape: str, devices: str, threads: str, steps: str, images: str) -> None:

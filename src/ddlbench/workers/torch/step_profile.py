@@ -8,7 +8,6 @@ needed in MB. On a CPU this is the most that the process has had, so each batch 
 """
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -18,14 +17,19 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ddlbench.workers.common.layers import Shape
-from ddlbench.workers.common.replay.step_profile import between, profiled
+from ddlbench.workers.common.replay.step_profile import (
+    CLASSES_OF_ANY,
+    LEARNING_RATE,
+    MOMENTUM,
+    WARMUP_STEPS,
+    between,
+    peak_memory_mb,
+    profiled,
+)
 from ddlbench.workers.torch.gpu import why_no_gpu
 from ddlbench.workers.torch.models import MODELS
 
-_WARMUP_STEPS = 3
 _WARMUP_S = 1.0  # of a GPU, whose clock rises under load
-_LEARNING_RATE, _MOMENTUM = 1e-6, 0.9
-_CLASSES_OF_ANY = 10
 
 
 class Clock:
@@ -81,9 +85,9 @@ class Step:
         height, width, channels = shape
         self.model: nn.Module = MODELS[name](shape).to(device)
         self.parameters = list(self.model.parameters())
-        self.optimizer = torch.optim.SGD(self.parameters, lr=_LEARNING_RATE, momentum=_MOMENTUM)
+        self.optimizer = torch.optim.SGD(self.parameters, lr=LEARNING_RATE, momentum=MOMENTUM)
         self.images = torch.randn(images, channels, height, width, device=device)
-        self.labels = torch.randint(0, _CLASSES_OF_ANY, (images,), device=device)
+        self.labels = torch.randint(0, CLASSES_OF_ANY, (images,), device=device)
         self.clock = Clock(device)
         self.ready: list[Callable[[], float]] = [lambda: 0.0] * len(self.parameters)
 
@@ -174,7 +178,7 @@ def warm_up(step: Step) -> None:
     """
     until_s = time.monotonic() + (_WARMUP_S if step.clock.device.type == "cuda" else 0.0)
     taken = 0
-    while taken < _WARMUP_STEPS or time.monotonic() < until_s:
+    while taken < WARMUP_STEPS or time.monotonic() < until_s:
         step.parts()
         taken += 1
 
@@ -203,7 +207,7 @@ def memory_mb(device: torch.device) -> float:
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    return peak_memory_mb()
 
 
 def main(name: str, shape: str, devices: str, threads: str, steps: str, *batches: str) -> None:

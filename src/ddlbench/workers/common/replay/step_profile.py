@@ -3,9 +3,14 @@
 Marks between parts take time too. So a step is timed whole, and another one with marks divides that time.
 """
 
+import resource
 from collections.abc import Sequence
 from statistics import median
 from typing import Protocol, TypedDict
+
+WARMUP_STEPS = 3
+LEARNING_RATE, MOMENTUM = 1e-6, 0.9
+CLASSES_OF_ANY = 10
 
 
 class Step(Protocol):
@@ -99,3 +104,12 @@ def between(start_ms: float, times_ms: Sequence[float]) -> list[float]:
         found.append(max(0.0, time_ms - start_ms))
         start_ms = max(start_ms, time_ms)
     return found
+
+
+def peak_memory_mb() -> float:
+    """Read the most memory that this process has had.
+
+    Returns:
+        Resident MB.
+    """
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
