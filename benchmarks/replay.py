@@ -49,6 +49,7 @@ from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.probes.step_profile import Asked, profiled
 from ddlbench.protocol.messages import ModelShape, ReplayedStep, TrainingPoint
 from ddlbench.sweep.measured_dilation import LEAST, MARGIN, rounded_up
+from ddlbench.sweep.stagger import Stagger
 from ddlbench.telemetry.waiting import Waiting
 
 WITHIN_PERCENT = {"dilations": 3.0, "arithmetic": 2.0, "burning": 7.0}
@@ -222,8 +223,11 @@ def step_time_ms(group: GroupOnHosts, case: Case, step: ReplayedStep, k: float, 
     star.shape(case.link)
     if case.latency_ms:  # TCP's windows must have grown; else each step is as long as the first
         group.group.train(1, from_fresh=True)
-    reports = group.group.train(steps, from_fresh=not case.latency_ms)
-    return max(sum(times) for each in reports for times in each.step_times_ms) / steps / k
+    stagger = Stagger.of_workers(case.strategy, case.workers, k * case.transfer_ms / 1000)
+    reports = group.group.train(
+        steps + stagger.uncounted, from_fresh=not case.latency_ms, delay_s=stagger.delay_s
+    )
+    return max(sum(times) for each in reports for times in stagger.counted(each).step_times_ms) / steps / k
 
 
 def small_step_ms(job: Mapping[str, Any]) -> float:

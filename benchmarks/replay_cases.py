@@ -75,6 +75,11 @@ class Case:
         arrays = len(self.overlapping().backward_ms)
         return ReplayedStep("gpu", self.step_ms, [0.0] * arrays, 0.0)
 
+    @property
+    def transfer_ms(self) -> float:
+        """What all parameters take on a host's link."""
+        return parameter_bytes(self.model, IMAGES) * 8e-3 / self.bandwidth_mbit
+
     def arithmetic_ms(self) -> float:
         """What the second step takes by its time and the bytes of the busiest link alone."""
         model = parameter_bytes(self.model, IMAGES) * (0.5 if self.strategy.endswith("_fp16") else 1.0)

@@ -30,11 +30,17 @@ def test_a_study_of_no_paper_speaks_of_its_own_figure():
     assert "the paper: " not in caption(rows, own)
 
 
-def test_steps_of_asynchronous_workers_that_do_not_count_are_told():
-    left_out = "without those in which asynchronous workers begin and end one after another"
-    assert left_out in said(strategy="parameter_server_async")[0]
-    assert left_out not in said(strategy="parameter_server_async", epochs=3)[0]
-    assert left_out not in said(strategy="parameter_server_sync")[0]
+def test_steps_of_workers_of_a_server_that_do_not_count_are_told():
+    in_turn = "those in which asynchronous workers begin and end one after another"
+    together = "the first ones, which synchronous workers of a server begin at one moment"
+    assert f"without {in_turn}" in said(strategy="parameter_server_async")[0]
+    assert f"without {together}" in said(strategy="parameter_server_sync")[0]
+    of_both = figure("made_fig1", "batch_size", "training_time_s", lines="strategy")
+    servers = ["parameter_server_sync", "parameter_server_async"]
+    rows = points(made_up_table({"batch_size": [64, 128], "strategy": servers}, workers=2), of_both)
+    assert f"without {together} and {in_turn}" in caption(rows, of_both)
+    for all_count in ({"strategy": "parameter_server_async", "epochs": 3}, {"strategy": "ring_allreduce"}):
+        assert "without" not in said(**all_count)[0]
 
 
 def test_a_table_that_says_nothing_of_shared_hosts_is_of_hosts_of_one_worker():

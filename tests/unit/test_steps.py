@@ -162,7 +162,7 @@ def test_workers_that_wait_for_nobody_begin_apart_by_what_the_parameters_take_on
     size_mbit = 8e-6 * parameter_bytes(POINT.model, POINT.image_shape)
     assert staggered().delay_s == pytest.approx(10 * size_mbit / 100)  # dilated ten times
     assert staggered(bandwidth_mbit=None).delay_s == 0
-    assert staggered("parameter_server_sync") == staggered(workers=1) == AT_ONCE
+    assert staggered("ring_allreduce") == staggered(workers=1) == AT_ONCE
     one_host = staggered(bandwidth_mbit=None, inside=Inside("pcie", 200.0, 0.0))
     assert one_host.delay_s == pytest.approx(10 * size_mbit / 200)
 
@@ -180,14 +180,34 @@ def test_between_sites_workers_begin_apart_by_the_slowest_link_to_the_server():
 def test_steps_in_unison_and_those_after_others_have_ended_do_not_count():
     stagger = staggered()
     first, last = [200.0] * stagger.first, [50.0] * stagger.last
-    counted = [[float(part)] * stagger.uncounted for part in range(2)]  # at least as many as do not count
+    size = 4 * stagger.uncounted  # so many count at least, beside those that do not
+    counted = [[float(part)] * size for part in range(2)]
     times_ms = [time for part in counted for time in (*first, *part, *last)]
-    trained = train(Steps(times_ms), 2 * stagger.uncounted, budget_s=1.0, stagger=stagger)
+    trained = train(Steps(times_ms), 2 * size, budget_s=1.0, stagger=stagger)
     assert [part[0].step_times_ms for part in trained.counted] == [[part] for part in counted]
-    assert len(trained.times_ms[0]) == 2 * stagger.uncounted + trained.uncounted_steps
+    assert len(trained.times_ms[0]) == 2 * size + trained.uncounted_steps
 
 
-def test_all_steps_of_synchronous_workers_count_and_of_a_whole_training():
+@pytest.mark.parametrize("strategy", ["parameter_server_sync", "parameter_server_device_sync"])
+def test_the_first_step_of_synchronous_workers_of_a_server_does_not_count(strategy):
+    assert staggered(strategy, workers=1) == AT_ONCE
+    times_ms = [12.0, 10.0, 9.0, 11.0, 10.0]
+    trained = train(Steps(times_ms), 4, budget_s=1.0, stagger=staggered(strategy, workers=2))
+    assert joined_times_ms(trained.counted) == [times_ms[1:]]
+    assert trained.uncounted_steps == 1
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_repetition_is_planned_so_long_that_steps_which_do_not_count_fit_into_it_too(strategy):
+    budget = replace(MEASURE, step_budget_s=0.4, min_steps=1)
+    point = replace(POINT, strategy=strategy, workers=3)
+    steps, _ = planned_steps(Steps([10.0] * 4), budget, point, dilation=1.0)
+    group, stagger = Steps([10.0] * 41), Stagger.of(point, 1.0)
+    train(group, steps, budget_s=0.4, stagger=stagger)
+    assert 1 <= len(group.times_ms) <= 1 + stagger.uncounted
+
+
+def test_all_steps_of_workers_without_a_server_count_and_of_a_whole_training():
     in_parts = train(Steps([1.0, 2.0]), 2, budget_s=1.0, stagger=staggered("ring_allreduce"))
     whole = train(Steps([1.0, 2.0]), 2, stagger=staggered())
     assert joined_times_ms(in_parts.counted) == joined_times_ms(whole.counted) == [[1.0, 2.0]]

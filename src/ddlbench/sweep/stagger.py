@@ -1,4 +1,4 @@
-"""Asynchronous workers begin one after another: in unison they would not use the link as in a long training."""
+"""How workers of a server begin, and which of their first and last steps are not as in the rest of a training."""
 
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -8,20 +8,25 @@ from ddlbench.protocol.messages import Trained
 from ddlbench.workers.common.memory import parameter_bytes
 from ddlbench.workers.strategies import STRATEGIES
 
-_FIRST, _LAST = 2, 1  # steps that do not count; docs/strategies.md has what they took
+_FIRST, _LAST = 2, 1  # steps of asynchronous workers that do not count; docs/strategies.md has what they took
+_FIRST_OF_SYNCHRONOUS = 1
+_PARTS = 4  # of a repetition: after each of them it can be cut
+_COUNTED = 4  # at least so many steps of a part count, for each that does not
 
 
 @dataclass(frozen=True)
 class Stagger:
     """By how much workers begin one after another, and which steps do not count.
 
-    Workers that begin together pull together and push together, so that half of the server's link is idle, until each
-    has a place of its own on it; up to then a step takes up to twice as long as in the rest of a training.
+    Workers that begin together push together and pull together, so that half of the server's link is idle, until each
+    has a place of its own on it; up to then a step takes up to twice as long as in the rest of a training. Synchronous
+    workers find theirs, if the framework lets them, in their first step; asynchronous ones need several steps, unless
+    they begin one after another.
 
     Attributes:
         delay_s: each worker begins so much later than the one before it (wall time).
         first: the first steps of each part of a repetition do not count,
-        last: nor do the last ones: when some workers have ended, the others have the link for themselves.
+        last: nor do the last ones: when some asynchronous workers have ended, the others have the link for themselves.
     """
 
     delay_s: float = 0.0
@@ -37,20 +42,46 @@ class Stagger:
             dilation: of time.
 
         Returns:
-            A delay of as long as the parameters take on the slowest link to the server (none if no link is emulated);
-            nothing for workers that are not asynchronous.
+            What `of_workers` returns, for the slowest link to the server (no delay if no link is emulated).
         """
-        if not is_asynchronous(point):
-            return AT_ONCE
         rate_mbit = _slowest_mbit(point)
         size_bytes = parameter_bytes(point.model, point.image_shape)
         transfer_s = size_bytes * 8e-6 / rate_mbit if rate_mbit else 0.0
-        return cls(dilation * transfer_s, _FIRST, _LAST)
+        return cls.of_workers(point.strategy, point.workers, dilation * transfer_s)
+
+    @classmethod
+    def of_workers(cls, strategy: str, workers: int, transfer_s: float) -> "Stagger":
+        """Choose it for a group of workers.
+
+        Args:
+            strategy: of `STRATEGIES`.
+            workers: how many.
+            transfer_s: what the parameters take on the link to the server (wall time).
+
+        Returns:
+            Of asynchronous workers the delay is what a transfer takes; of synchronous ones of a server there is none;
+            nothing for workers without a server, or for one alone.
+        """
+        of = STRATEGIES[strategy]
+        if workers == 1 or not of.servers:
+            return AT_ONCE
+        return cls(first=_FIRST_OF_SYNCHRONOUS) if of.is_synchronous else cls(transfer_s, _FIRST, _LAST)
 
     @property
     def uncounted(self) -> int:
         """The steps of a part that do not count."""
         return self.first + self.last
+
+    def parts_of(self, steps: int) -> int:
+        """Divide the steps of a repetition into parts, but not so that hardly more steps count than do not.
+
+        Args:
+            steps: that count.
+
+        Returns:
+            The number of parts.
+        """
+        return min(_PARTS, max(1, steps // (_COUNTED * self.uncounted or 1)))
 
     def counted(self, report: Trained) -> Trained:
         """Leave out what does not count of a member's report of a part.
@@ -72,18 +103,6 @@ class Stagger:
 
 
 AT_ONCE = Stagger()
-
-
-def is_asynchronous(point: Point) -> bool:
-    """Tell whether a point has several workers that wait for nobody: each step is as long as their order makes it.
-
-    Args:
-        point: of the plan.
-
-    Returns:
-        Whether it has.
-    """
-    return point.workers > 1 and not STRATEGIES[point.strategy].is_synchronous
 
 
 def _slowest_mbit(point: Point) -> float | None:

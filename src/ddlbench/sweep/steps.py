@@ -15,7 +15,6 @@ from ddlbench.protocol.messages import Trained
 from ddlbench.sweep.link_monitor import link_of
 from ddlbench.sweep.stagger import AT_ONCE, Stagger
 
-_PARTS = 4  # of a repetition: after each of them it can be cut
 _OVERRUN = 20  # a repetition is cut when it has taken so many times its budget,
 _SLOW_STEP_S = 1.0  # and so long for each step: a lossy link may make it wait for several time-outs
 FEWEST_OF_LOSSY = 8  # steps: with fewer, repetitions on a link that loses packets seldom meet a time-out
@@ -128,11 +127,12 @@ def planned_steps(group: WorkerGroup, measure: Measure, point: Point, dilation: 
     Returns:
         The steps of a repetition, and the steps that were trained to find it.
     """
-    fewest = _fewest(measure, point)
+    fewest, stagger = _fewest(measure, point), Stagger.of(point, dilation)
 
     def planned(step_ms: float) -> int:
-        """As many as fit, between the fewest and the most."""
-        return min(measure.max_steps, max(fewest, _fitting(measure, step_ms)))
+        """As many as fit beside those that do not count, between the fewest and the most."""
+        fit = _fitting(measure, step_ms)
+        return min(measure.max_steps, max(fewest, fit - stagger.uncounted * stagger.parts_of(fit)))
 
     if point.replay:
         return planned(point.slowest_replay_ms * dilation), 0
@@ -205,7 +205,7 @@ def train(
         steps: as planned.
         budget_s: the wall time that was planned for them. If they take far more, the rest is cut off. None: all are
             trained, in one part, and count: a training is also its beginning and its end.
-        stagger: of asynchronous workers; its steps are trained besides.
+        stagger: how workers begin; its steps that do not count are trained besides.
 
     Returns:
         What was trained.
@@ -217,7 +217,7 @@ def train(
         return TrainedSteps([group.train(steps, from_fresh=True)])
     parts: list[list[Trained]] = []
     last_start_s = monotonic() + max(_OVERRUN * budget_s, _SLOW_STEP_S * steps)
-    size = max(ceil(steps / _PARTS), stagger.uncounted)
+    size = ceil(steps / stagger.parts_of(steps))
     for begin in range(0, steps, size):
         if parts and monotonic() > last_start_s:
             break

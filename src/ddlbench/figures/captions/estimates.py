@@ -40,8 +40,8 @@ def estimated(measured: pd.DataFrame, y: str) -> list[str]:
         parts.append(f"in {span_of(launches)} launch{'es' * bool(launches.max() > 1)}")
     if "steps" in measured:
         parts.append(f"({_ranged(measured['steps'], 'step')} a point)")
-    if _has_uncounted_steps(measured):
-        parts.append("without those in which asynchronous workers begin and end one after another")
+    if left_out := _uncounted_steps(measured):
+        parts.append(f"without {' and '.join(left_out)}")
     bars = _in_words({bounds_of(y, row) for row in measured.to_dict("records")})
     sentences = [f"{' '.join(parts)}{'; bars: ' * bool(bars)}{bars}."]
     if "stalled" in measured and (stalled := int(measured["stalled"].sum())):
@@ -79,12 +79,17 @@ def _in_words(kinds: Collection[str | None]) -> str:
     return " or ".join(words for kind, words in _BOUNDS.items() if kind in kinds)
 
 
-def _has_uncounted_steps(measured: pd.DataFrame) -> bool:
-    """Whether workers of a point wait for nobody, but for a training to an accuracy, of which all steps count."""
+def _uncounted_steps(measured: pd.DataFrame) -> list[str]:
+    """Which steps of workers with a server do not count, but for a training to an accuracy, of which all do."""
     if not {"strategy", "workers", "epochs"} <= set(measured):
-        return False
-    strategies = measured.loc[(measured["workers"] > 1) & (measured["epochs"] == 0), "strategy"]
-    return not all(STRATEGIES[strategy].is_synchronous for strategy in strategies.unique())
+        return []
+    trained = measured.loc[(measured["workers"] > 1) & (measured["epochs"] == 0), "strategy"]
+    kinds = {each.is_synchronous for strategy in trained.unique() if (each := STRATEGIES[strategy]).servers}
+    words = {
+        True: "the first ones, which synchronous workers of a server begin at one moment",
+        False: "those in which asynchronous workers begin and end one after another",
+    }
+    return [words[kind] for kind in sorted(kinds, reverse=True)]
 
 
 def _ranged(counts: "pd.Series[int]", noun: str) -> str:
