@@ -95,9 +95,10 @@ def line_chart(
     axis = y_axis(rows, y, figure.y_scale)
     span = XAxis.of(rows[figure.x], _log_base(figure))
     gaps = gap_marks(rows, figure, figure.x, y, span, axis)
-    nudge = _nudges(rows, figure.x, y, axis)
+    nudge = _nudges(rows, figure.x, y, axis, span.margin)
     shares = [
-        span.share(float(x)) + nudge[name] for x, name in zip(rows[figure.x], rows["series"], strict=True)
+        span.share(float(x)) + nudge.get(name, 0.0)
+        for x, name in zip(rows[figure.x], rows["series"], strict=True)
     ]
     drawn = rows.assign(place=[span.value(share) for share in shares], run=_runs(rows, y))
     drawn = drawn[drawn[y].notna()]
@@ -198,12 +199,13 @@ def _marks(drawn: pd.DataFrame, y: str, size: float) -> list[Any]:
     ]
 
 
-def _nudges(rows: pd.DataFrame, x: str, y: str, axis: YAxis) -> dict[str, float]:
-    """How far each series is moved sideways, as a share of the x axis: 0, unless markers would hide each other."""
-    names = list(rows["series"].cat.categories)
+def _nudges(rows: pd.DataFrame, x: str, y: str, axis: YAxis, margin: float) -> dict[str, float]:
+    """How far each series that has marks is moved sideways, in shares of the x axis: 0, unless they would overlap."""
     heights = rows.assign(height=[axis.share(value) for value in rows[y]]).sort_values([x, "height"])
     close = heights.groupby(x)["height"].diff().lt(0.03).any()
-    return {name: (i - (len(names) - 1) / 2) * (0.012 if close else 0.0) for i, name in enumerate(names)}
+    names = rows.loc[rows[y].notna(), "series"].cat.remove_unused_categories().cat.categories
+    step = min(0.012, 1.5 * margin / max(1, len(names) - 1)) if close else 0.0
+    return {name: (i - (len(names) - 1) / 2) * step for i, name in enumerate(names)}
 
 
 def _runs(rows: pd.DataFrame, y: str) -> list[str]:
