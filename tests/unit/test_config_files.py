@@ -88,13 +88,13 @@ def test_everything_of_the_default_configuration_can_be_measured(laptop):
 
 def test_only_what_no_profile_has_cannot_be_measured_of_the_papers_grids(paper):
     reasons = {reason for run in paper.runs for point in run.points if (reason := paper.status(point).reason)}
-    assert reasons == {
-        *(f"rtx-2080-ti has no profile of {model} on 28x28x1" for model in ("cnn", "resnet18")),
+    assert {reason.partition(", only of")[0] for reason in reasons} == {
+        *(f"h200 has no profile of such a batch of {model} on 28x28x1" for model in ("cnn", "resnet18")),
         *(
             f"{device} has no profile of resnet18 on 28x28x1"
             for device in ("gtx-1660-ti", "ryzen-5-3600", "core-i7-5500u")
         ),
-        "v100 has no profile of such a batch of resnet50 on 224x224x3, only of 16, 32, 64, 128, 192",
+        "v100 has no profile of such a batch of resnet50 on 224x224x3",
     }
 
 
