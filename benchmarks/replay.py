@@ -49,7 +49,6 @@ from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.probes.step_profile import Asked, profiled
 from ddlbench.protocol.messages import ModelShape, ReplayedStep, TrainingPoint
 from ddlbench.sweep.measured_dilation import LEAST, MARGIN, rounded_up
-from ddlbench.sweep.stagger import Stagger
 from ddlbench.telemetry.waiting import Waiting
 
 WITHIN_PERCENT = {"dilations": 3.0, "arithmetic": 2.0, "burning": 7.0}
@@ -207,8 +206,9 @@ def dilation_for(group: GroupOnHosts, case: Case) -> float:
     step = case.forward_only()
     group.group.prepare(case.point(replace(step, forward_ms=0.0)), 1)
     working = Waiting(group.group.pids())
-    group.group.train(1, from_fresh=True)
-    work_ms = sum(each["ran_ms"] for each in working.since_start())
+    steps = 1 + case.stagger(LEAST).uncounted
+    group.group.train(steps, from_fresh=True)
+    work_ms = sum(each["ran_ms"] for each in working.since_start()) / steps
     allowed_ms = OWN_WORK * len(group.hosts.hosts[0].cores) * case.least_step_ms()
     return rounded_up(max(LEAST, MARGIN * work_ms / allowed_ms))
 
@@ -223,7 +223,7 @@ def step_time_ms(group: GroupOnHosts, case: Case, step: ReplayedStep, k: float, 
     star.shape(case.link)
     if case.latency_ms:  # TCP's windows must have grown; else each step is as long as the first
         group.group.train(1, from_fresh=True)
-    stagger = Stagger.of_workers(case.strategy, case.workers, k * case.transfer_ms / 1000)
+    stagger = case.stagger(k)
     reports = group.group.train(
         steps + stagger.uncounted, from_fresh=not case.latency_ms, delay_s=stagger.delay_s
     )

@@ -9,6 +9,7 @@ from ddlbench.devices.step_division import Rates, divided
 from ddlbench.network.link import Link
 from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.protocol.messages import ReplayedStep, Shape, TrainingPoint
+from ddlbench.sweep.stagger import Stagger
 from ddlbench.workers.common.memory import parameter_bytes
 from ddlbench.workers.strategies import STRATEGIES
 
@@ -75,10 +76,10 @@ class Case:
         arrays = len(self.overlapping().backward_ms)
         return ReplayedStep("gpu", self.step_ms, [0.0] * arrays, 0.0)
 
-    @property
-    def transfer_ms(self) -> float:
-        """What all parameters take on a host's link."""
-        return parameter_bytes(self.model, IMAGES) * 8e-3 / self.bandwidth_mbit
+    def stagger(self, k: float) -> Stagger:
+        """How its workers begin at a dilation, and which steps do not count."""
+        transfer_s = parameter_bytes(self.model, IMAGES) * 8e-6 / self.bandwidth_mbit
+        return Stagger.of_workers(self.strategy, self.workers, k * transfer_s)
 
     def arithmetic_ms(self) -> float:
         """What the second step takes by its time and the bytes of the busiest link alone."""

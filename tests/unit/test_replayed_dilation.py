@@ -66,8 +66,9 @@ class Moving:
         self.bytes = 0
         self.shaped: list[Any] = []
 
-    def train(self, *_: Any, **__: Any) -> None:
-        self.bytes += MEGABYTES
+    def train(self, steps: int, **_: Any) -> None:
+        self.bytes += steps * MEGABYTES
+        self.steps = steps
 
     def passed_bytes(self) -> tuple[list[int], list[int]]:
         return [self.bytes] * 2, [self.bytes] * 2
@@ -100,6 +101,20 @@ def test_what_delays_packets_counts_on_links_with_the_points_latency(point, monk
     shaped, opened = delaying.shaped
     assert [each.latency_ms for each in shaped] == [20.0, 20.0]
     assert opened is None
+
+
+def test_what_a_repetition_moves_once_counts_for_all_steps_that_it_has_at_least(point, monkeypatch):
+    monkeypatch.setattr(measured_dilation, "Waiting", TenEach)
+    factors = {}
+    for strategy, steps in (
+        ("ring_allreduce", 1),
+        ("parameter_server_sync", 2),
+        ("parameter_server_async", 4),
+    ):
+        group: Any = Moving(delay_process=())
+        factors[steps] = dilation_of_bytes(group, [replace(point, strategy=strategy)], 0.1)
+        assert group.steps == steps
+    assert factors == {1: factors[1], 2: pytest.approx(factors[1] / 2), 4: pytest.approx(factors[1] / 4)}
 
 
 @pytest.mark.parametrize(("step_ms", "factor"), [(5, 10), (79, 5.1), (300, 4)])

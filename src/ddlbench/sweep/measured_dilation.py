@@ -27,6 +27,7 @@ from ddlbench.protocol.tolerances import Tolerances
 from ddlbench.sweep.link_monitor import link_of, verified
 from ddlbench.sweep.repetition import training_point
 from ddlbench.sweep.session_job import SessionJob
+from ddlbench.sweep.stagger import Stagger
 from ddlbench.telemetry.waiting import Waiting
 
 Key = TypeVar("Key", bound=Hashable)
@@ -103,7 +104,7 @@ def dilation_of_waiting(group: GroupOnHosts, dilation: float, allowed: float) ->
     return dilation * work_ms / (1000 * (monotonic() - began_s)) / allowed
 
 
-def least_step_ms(point: Point, most_bytes: int) -> float:
+def least_step_ms(point: Point, most_bytes: float) -> float:
     """Compute what a replayed step takes at least: its compute, or its bytes on the link that most of them pass.
 
     Args:
@@ -237,16 +238,18 @@ class _Moved:
     """A step without compute: the CPU time of workers and of what delays packets, and the most bytes on a link."""
 
     work_ms: float
-    most_bytes: int
+    most_bytes: float
 
 
 def _moved(group: GroupOnHosts, star: Star, point: Point) -> _Moved:
+    """Make the fewest steps that a repetition has: what they begin with is moved once for all of them."""
+    steps = 1 + Stagger.of(point, star.dilation).uncounted
     group.group.prepare(training_point(point, takes_time=False), point.seed)
     before, working = star.passed_bytes(), Waiting([*group.group.pids(), *star.backend.pids])
-    group.group.train(1, from_fresh=True)
+    group.group.train(steps, from_fresh=True)
     work_ms = sum(each["ran_ms"] for each in working.since_start())
     passed = zip(chain(*star.passed_bytes()), chain(*before), strict=True)
-    return _Moved(work_ms, max(now - then for now, then in passed))
+    return _Moved(work_ms / steps, max(now - then for now, then in passed) / steps)
 
 
 def rounded_up(value: float) -> float:
