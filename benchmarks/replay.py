@@ -180,7 +180,9 @@ def inside(job: Mapping[str, Any]) -> Any:
     case, random = Case(**job["case"]), Random(job["seed"])
     hosts = case.workers + case.servers
     memory = psutil.virtual_memory().available
-    placement = place_waiting(hosts, cores=two_cores(), available_memory_bytes=memory, dilation=LEAST)
+    placement = place_waiting(
+        hosts, cores=two_cores(), available_memory_bytes=memory, dilation=LEAST, servers=case.servers
+    )
     with group_of(
         placement, case.framework, case.strategy, case.workers, job["python"], replayed=True
     ) as group:

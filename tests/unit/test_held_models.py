@@ -37,3 +37,17 @@ def test_all_models_can_be_given_up(points):
     for _ in points:
         models.give_up_largest(LackedMemory("no memory"))
     assert models.shapes == models.points == []
+
+
+def test_what_memory_is_too_small_for_is_done_with_fewer_models_and_new_workers(points):
+    models, held, started = HeldModels(points), [], []
+
+    def hold():
+        held.append([each.model for each in models.shapes])
+        if len(models.shapes) > 1:
+            raise LackedMemory("the server ran out of memory")
+        return "done"
+
+    assert models.made_to_fit(hold, lambda: started.append(True)) == "done"
+    assert [sorted(each) for each in held] == [["conv1", "conv2", "mlp"], ["conv2", "mlp"], held[-1]]
+    assert len(started) == 2

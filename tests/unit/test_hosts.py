@@ -136,3 +136,13 @@ def test_more_hosts_than_there_are_addresses_are_refused():
         placed(MOST_HOSTS + 1, 2)
     with pytest.raises(ConfigError, match="at most 254 hosts can be emulated"):
         place_waiting(MOST_HOSTS + 1, cores=[0, 1], available_memory_bytes=PLENTY, dilation=4.0)
+
+
+def test_a_server_may_hold_as_much_as_this_machine_has_and_workers_a_share_of_it():
+    asked = {"cores": [0, 1], "available_memory_bytes": 20 * GIB, "dilation": 4.0}
+    *workers, server = (host.memory_bytes for host in place_waiting(7, servers=1, **asked).hosts)
+    assert server == int(20 * GIB * MEMORY_SHARE)
+    assert len(set(workers)) == 1
+    assert workers[0] < server / 2
+    alone = {host.memory_bytes for host in place_waiting(2, servers=1, **asked).hosts}
+    assert len(alone) == 1  # two hosts have more than that already

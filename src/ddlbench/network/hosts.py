@@ -134,6 +134,7 @@ def place_waiting(
     cores: list[int],
     available_memory_bytes: int,
     dilation: float,
+    servers: int = 0,
     is_least: bool = False,
 ) -> Placement:
     """Place hosts whose compute is replayed by waiting: all share all cores, which only communication uses.
@@ -143,6 +144,7 @@ def place_waiting(
         cores: the cores of this machine that may be used.
         available_memory_bytes: of this machine.
         dilation: the time dilation.
+        servers: how many of the hosts, the last ones, have a server and no worker: each holds what all workers send.
         is_least: it is the least, and will be chosen once the group runs.
 
     Returns:
@@ -151,8 +153,12 @@ def place_waiting(
     Raises:
         ConfigError: there are more than MOST_HOSTS.
     """
-    limit = int(_LIMIT_BY_USE * available_memory_bytes * MEMORY_SHARE / count)
-    hosts = tuple(Host(f"h{i}", _address(i), tuple(cores), 1, limit) for i in range(1, count + 1))
+    affordable = available_memory_bytes * MEMORY_SHARE
+    limit = _LIMIT_BY_USE * affordable / count
+    limits = [limit] * (count - servers) + [max(limit, affordable)] * servers
+    hosts = tuple(
+        Host(f"h{i}", _address(i), tuple(cores), 1, int(each)) for i, each in enumerate(limits, start=1)
+    )
     return Placement(hosts, dilation, memory_reduced=True, waits=True, is_least=is_least)
 
 

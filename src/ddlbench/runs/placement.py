@@ -69,6 +69,7 @@ def _here(plan: Plan, run: Run, point: Point) -> Placement:
             cores=sorted(os.sched_getaffinity(0)),
             available_memory_bytes=psutil.virtual_memory().available,
             dilation=least_dilation(run.points) if asked == "auto" else float(asked),
+            servers=point.places - point.workers,
             is_least=asked == "auto",
         )
     placed = place(

@@ -1,12 +1,15 @@
 """The models that the workers of a session hold, and those that the memory of their hosts is too small for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ddlbench.launch.group_member import LackedMemory
 from ddlbench.plan import Point
 from ddlbench.protocol.messages import ModelShape
 from ddlbench.sweep.repetition import model_shapes
 from ddlbench.workers.common.memory import parameter_bytes
+
+Result = TypeVar("Result")
 
 
 class HeldModels:
@@ -49,3 +52,20 @@ class HeldModels:
         largest = max(self.shapes, key=lambda each: parameter_bytes(each.model, each.image_shape))
         self.shapes.remove(largest)
         self._given_up[largest] = f"its model does not fit into memory: {error}"
+
+    def made_to_fit(self, do: Callable[[], Result], start_again: Callable[[], None]) -> Result:
+        """Do what all models must be held for; as often as memory is too small, hold one less and start again.
+
+        Args:
+            do: with the models that are held; there may be none.
+            start_again: with new workers, as some may have died.
+
+        Returns:
+            What `do` has returned.
+        """
+        while True:
+            try:
+                return do()
+            except LackedMemory as error:
+                self.give_up_largest(error)
+                start_again()

@@ -83,13 +83,11 @@ class Session:
             self._renew(runtime)
         self.is_connected = self.is_cold = True
         self.is_stalled = False
-        while self.models.shapes:
-            try:
-                self.group.group.connect(self.models.shapes, self.dilation)
-                return
-            except LackedMemory as error:
-                self.models.give_up_largest(error)
-                self._renew(runtime)
+        self.models.made_to_fit(self._build, partial(self._renew, runtime))
+
+    def _build(self) -> None:
+        if self.models.shapes:
+            self.group.group.connect(self.models.shapes, self.dilation)
 
     def _renew(self, runtime: str) -> None:
         self.sampling.end()
@@ -99,8 +97,9 @@ class Session:
         self._sample(self.dilation)
 
     def choose_dilation(self) -> None:
-        """Choose the time dilation of each point, where that was left to measurement."""
-        self.job = dilated(self.job, self.group, self.models.points)
+        """Choose the time dilation of each point, where that was left to measurement; its steps are models' first."""
+        again = partial(self.connect, restart=True)
+        self.job = self.models.made_to_fit(lambda: dilated(self.job, self.group, self.models.points), again)
         if chosen := sorted(set(self.job.dilations.values())):
             factors = ", ".join(f"{each:g}" for each in chosen)
             print(f"time dilation {factors}, by what moving bytes costs here", file=sys.stderr, flush=True)
