@@ -7,6 +7,7 @@ import pytest
 
 from ddlbench.network.link import Link
 from ddlbench.sweep import session as session_module
+from ddlbench.sweep.held_models import HeldModels
 from ddlbench.sweep.link_monitor import Links
 from ddlbench.sweep.session import Session
 
@@ -74,7 +75,8 @@ def test_workers_that_cannot_connect_again_are_new_where_time_is_dilated_after_a
 def test_connections_that_workers_make_anew_are_as_cold_as_those_of_a_new_group() -> None:
     session: Any = Session.__new__(Session)
     session.runtime, session.links, session.dilation, session.is_connected = "bare", None, 1.0, True
-    session.models, session.is_cold = SimpleNamespace(shapes=["a model's"]), False
+    session.models, session.is_cold = HeldModels([]), False
+    session.models.shapes = ["a model's"]
     session.group = SimpleNamespace(
         group=SimpleNamespace(ready=[SimpleNamespace(reconnects=True)], connect=lambda shapes, dilation: None)
     )
