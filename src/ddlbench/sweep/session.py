@@ -97,7 +97,7 @@ class Session:
         self._sample(self.dilation)
 
     def choose_dilation(self) -> None:
-        """Choose the time dilation of each point, where that was left to measurement; its steps are models' first."""
+        """Choose each point's time dilation, where that was left to measurement, by steps that may lack memory, too."""
         again = partial(self.connect, restart=True)
         self.job = self.models.made_to_fit(lambda: dilated(self.job, self.group, self.models.points), again)
         if chosen := sorted(set(self.job.dilations.values())):
