@@ -50,10 +50,12 @@ from ddlbench.probes.step_profile import Asked, profiled
 from ddlbench.protocol.messages import ModelShape, ReplayedStep, TrainingPoint
 from ddlbench.sweep.measured_dilation import LEAST, MARGIN, rounded_up
 from ddlbench.telemetry.waiting import Waiting
+from ddlbench.workers.strategies import STRATEGIES
 
 WITHIN_PERCENT = {"dilations": 3.0, "arithmetic": 2.0, "burning": 7.0}
 OWN_WORK = 0.05  # what moving the bytes may take of the cores over a step, as a run allows
 PROFILE_S = 600.0
+STEPS_OF_ASYNCHRONOUS = 4  # for each of another strategy: when the other workers come is chance
 
 Turn = dict[str, Any]
 
@@ -225,6 +227,8 @@ def step_time_ms(group: GroupOnHosts, case: Case, step: ReplayedStep, k: float, 
     star.shape(case.link)
     if case.latency_ms:  # TCP's windows must have grown; else each step is as long as the first
         group.group.train(1, from_fresh=True)
+    if not STRATEGIES[case.strategy].is_synchronous:
+        steps *= STEPS_OF_ASYNCHRONOUS
     stagger = case.stagger(k)
     reports = group.group.train(
         steps + stagger.uncounted, from_fresh=not case.latency_ms, delay_s=stagger.delay_s
