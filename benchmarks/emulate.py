@@ -81,7 +81,10 @@ def main(arguments: Sequence[str]) -> None:
                     for name, burst in bursts.items()
                 }
                 found.setdefault(f"{mbit} Mbit/s", []).append(times_s)
-                words = ", ".join(f"{name} {1e3 * time_s:.1f} ms" for name, time_s in times_s.items())
+                words = ", ".join(
+                    f"{name.removesuffix('_s').replace('_', ' ')} {1e3 * time_s:.1f} ms"
+                    for name, time_s in times_s.items()
+                )
                 say(f"turn {turn + 1}, {mbit} Mbit/s: {words}")
     starts = spread([start_s() for _ in range(asked.starts)])
     rows = [steps(link, turns) for link, turns in found.items()]

@@ -5,7 +5,7 @@ What is compared (`--compare`, several by commas; all by default), on cases draw
 
 - dilations: a step that overlaps with communication, at the time dilation k that ddlbench's rule gives and at 4 k, in
   every framework and strategy that replays (`--systems torch:ring_allreduce,...`), five models, four links, 2 to 8
-  workers;
+  workers; an asynchronous server's workers make four times as many steps;
 - arithmetic: a step whose time passes in the forward pass, so that nothing overlaps, against this time and what the
   bytes take at the link's rate, where that is exact;
 - burning: two hosts with a core each that train a small model, against the same hosts that replay its profile, which
