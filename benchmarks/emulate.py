@@ -30,7 +30,7 @@ from benchmarks.common import (
     spread,
 )
 from ddlbench.network.link import Link
-from ddlbench.network.sizes import LONGEST_BURST, burst_bytes, train_bytes
+from ddlbench.network.sizes import burst_bytes
 
 WITHIN_PERCENT, START_S = 2.0, 2.0
 TIMEOUT_S = 120
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> None:
             for mbit in (asked.slow_mbit, asked.fast_mbit):
                 job = {"mbit": mbit, "command": command, "folder": folder}
                 bursts = {
-                    "by_hand_s": LONGEST_BURST + burst_bytes(Link(mbit)) - train_bytes(Link(mbit)),
+                    "by_hand_s": burst_bytes(Link(mbit), longest_trains=True),
                     "by_hand_of_a_tick_s": int(mbit * 1e6 / 8 / HZ),
                 }
                 times_s = {"ours_s": emulated(job)} | {

@@ -11,7 +11,7 @@ from ddlbench.network import shaping, star
 from ddlbench.network.link import Link
 from ddlbench.network.ports import Port
 from ddlbench.network.shaping import Netem
-from ddlbench.network.sizes import burst_bytes, queue_bytes, sizing_link, train_bytes
+from ddlbench.network.sizes import LONGEST_BURST, burst_bytes, queue_bytes, sizing_link, train_bytes
 
 
 @pytest.mark.parametrize("bandwidth_mbit", [1, 10, 100, 400, 1000, 2000, 10_000, 100_000])
@@ -36,6 +36,15 @@ def test_a_queue_holds_a_round_trip_and_more(latency_ms):
     link = Link(1000, latency_ms)
     bytes_per_ms = 1000 * 125
     assert queue_bytes(link) > 2 * latency_ms * bytes_per_ms + burst_bytes(link)
+
+
+@pytest.mark.parametrize("bandwidth_mbit", [1, 400, 100_000])
+def test_where_trains_are_as_long_as_can_be_burst_and_queue_hold_one_of_them_instead(bandwidth_mbit):
+    link = Link(bandwidth_mbit, 5)
+    longer = LONGEST_BURST - train_bytes(link)
+    assert longer > 0
+    assert burst_bytes(link, longest_trains=True) == burst_bytes(link) + longer
+    assert queue_bytes(link, longest_trains=True) == queue_bytes(link) + longer
 
 
 def test_what_is_made_at_full_speed_keeps_its_bursts_when_time_is_dilated():

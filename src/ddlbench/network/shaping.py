@@ -21,7 +21,6 @@ from ddlbench.network.link import Link
 from ddlbench.network.netfilter import Forwarding, Rule
 from ddlbench.network.ports import Egress, Port, set_offload
 from ddlbench.network.sizes import (
-    LONGEST_BURST,
     LONGEST_TRAIN,
     burst_bytes,
     queue_bytes,
@@ -102,15 +101,14 @@ class Backend(AbstractContextManager["Backend"]):
 
     def _limit(self, egress: Egress, link: Link) -> None:
         sized = sizing_link(link, self.dilation)
-        longer = LONGEST_BURST - train_bytes(sized) if self.longest_trains else 0
         egress.netlink.tc(
             "replace",
             "tbf",
             index=egress.index,
             handle=_ROOT,
             rate=link.dilated(self.dilation).bandwidth_mbit * 1e6 / 8,
-            burst=burst_bytes(sized) + longer,
-            limit=queue_bytes(sized) + longer,
+            burst=burst_bytes(sized, longest_trains=self.longest_trains),
+            limit=queue_bytes(sized, longest_trains=self.longest_trains),
         )
 
     def check(self) -> None:
@@ -165,7 +163,7 @@ class Netem(Backend):
                 index=port.index,
                 parent=_DELAY + 1,
                 handle=_QUEUE,
-                limit=queue_bytes(sizing_link(asked, self.dilation)),
+                limit=queue_bytes(sizing_link(asked, self.dilation), longest_trains=self.longest_trains),
             )
 
 

@@ -22,7 +22,7 @@ def train_bytes(link: Link) -> int:
     return int(min(LONGEST_TRAIN, max(16384, link.bandwidth_mbit * BYTES_PER_MS * 0.25)))
 
 
-def burst_bytes(link: Link) -> int:
+def burst_bytes(link: Link, *, longest_trains: bool = False) -> int:
     """Compute how much tbf lets pass at once: one train of segments, and what has to be made up for after a late timer.
 
     With less, the rate is not reached; with more, part of each gradient would not be shaped. If packets are delayed,
@@ -30,12 +30,14 @@ def burst_bytes(link: Link) -> int:
 
     Args:
         link: by which it is sized (`sizing_link`).
+        longest_trains: trains are as long as can be, and not the link's own (`train_bytes`).
 
     Returns:
         Bytes.
     """
     late_ms = min(1.5, max(0.25, link.latency_ms / 10))
-    return int(train_bytes(link) + link.bandwidth_mbit * BYTES_PER_MS * late_ms)
+    train = LONGEST_BURST if longest_trains else train_bytes(link)
+    return int(train + link.bandwidth_mbit * BYTES_PER_MS * late_ms)
 
 
 def slowest_mbit(link: Link) -> float:
@@ -50,16 +52,18 @@ def slowest_mbit(link: Link) -> float:
     return (LONGEST_BURST + burst_bytes(link)) * 8e-6 / _LONGEST_OF_TBF_S
 
 
-def queue_bytes(link: Link) -> int:
+def queue_bytes(link: Link, *, longest_trains: bool = False) -> int:
     """Compute how much a link's queue holds: the bytes of one round trip and 50 ms, so that TCP can fill the link.
 
     Args:
         link: by which it is sized (`sizing_link`).
+        longest_trains: trains are as long as can be.
 
     Returns:
         Bytes.
     """
-    return int(link.bandwidth_mbit * BYTES_PER_MS * (2 * link.latency_ms + 50)) + burst_bytes(link)
+    waiting = int(link.bandwidth_mbit * BYTES_PER_MS * (2 * link.latency_ms + 50))
+    return waiting + burst_bytes(link, longest_trains=longest_trains)
 
 
 def drain_ms(link: Link, dilation: float) -> float:
