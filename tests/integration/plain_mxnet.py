@@ -1,4 +1,4 @@
-"""Plain training in MXNet, as in `plain_torch`; and Gluon's own AlexNet and ResNet-18 beside ours."""
+"""Plain training in MXNet, as in `plain_torch`; and Gluon's own AlexNet, ResNet-18 and Inception V3 beside ours."""
 
 import json
 import sys
@@ -8,17 +8,19 @@ import numpy as np
 from mxnet import autograd, gluon
 from mxnet.gluon.model_zoo import vision
 
-from ddlbench.workers.common.first_weights import initial
+from ddlbench.workers.common.models.first_weights import initial
 from ddlbench.workers.mxnet.models import build, dump, load, trained_parameters
 
 
 def zoo(name, theirs, images, mode):
     """Outputs of Gluon's own model and of ours, given the same weights."""
-    ours = build(name, (224, 224, 3))
+    _, channels, height, width = images.shape
+    shape = height, width, channels
+    ours = build(name, shape)
     theirs.initialize()
     theirs(images)  # only now it knows its sizes
     for model in (ours, theirs):
-        load(model, initial(name, (224, 224, 3), seed=1))
+        load(model, initial(name, shape, seed=1))
     with mode():
         return [model(images).asnumpy().tolist() for model in (ours, theirs)]
 
@@ -50,8 +52,10 @@ for name, shape, precision, learning_rate, batches in job["train"]:
         losses.append(float(loss.mean().asscalar()))
     trained.append({"losses": losses, "spreads": [float(each.std()) for each in dump(model)]})
 images = mx.nd.array(np.load(job["zoo"])["images"][0][:2].transpose(0, 3, 1, 2))
+larger = mx.nd.pad(images, "reflect", pad_width=(0, 0, 0, 0, 0, 75, 0, 75))  # to 299x299
 outputs = {
     "resnet18": zoo("resnet18", vision.resnet18_v1(), images, autograd.train_mode),
     "alexnet": zoo("alexnet", vision.alexnet(), images, autograd.predict_mode),  # without its dropout
+    "inception_v3": zoo("inception_v3", vision.inception_v3(), larger, autograd.predict_mode),  # as well
 }
 print(json.dumps({"shapes": shapes, "trained": trained, "zoo": outputs}))

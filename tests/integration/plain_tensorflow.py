@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from ddlbench.workers.common.first_weights import initial
+from ddlbench.workers.common.models.first_weights import initial
 from ddlbench.workers.tensorflow.models import FROM_KERAS, build, dump, load
 
 

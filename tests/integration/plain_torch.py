@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from ddlbench.workers.common.first_weights import initial
+from ddlbench.workers.common.models.first_weights import initial
 from ddlbench.workers.torch.models import build, dump, load
 
 

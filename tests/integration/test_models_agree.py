@@ -27,7 +27,15 @@ TRAINED = [
     ("resnet18", (32, 32, 3), "float64", 1 / 128, 16, 10),
     ("resnet18", (32, 32, 3), "float32", 0.0001, 16, 2),
     ("vgg16", (32, 32, 3), "float32", 0.01, 4, 2),
-    ("alexnet", (224, 224, 3), "float32", 0.01, 4, 2),
+    ("inception_v3", (299, 299, 3), "float64", 1 / 8192, 2, 2),
+    (
+        "alexnet",
+        (224, 224, 3),
+        "float32",
+        0.01,
+        4,
+        2,
+    ),  # the last one's images the frameworks' own models see too
 ]
 
 
@@ -93,7 +101,8 @@ def test_frameworks_agree_on_the_loss_of_every_step_from_the_same_weights(torch,
 
 
 @pytest.mark.parametrize(
-    ("framework", "name"), [("tensorflow", "vgg16"), ("mxnet", "resnet18"), ("mxnet", "alexnet")]
+    ("framework", "name"),
+    [("tensorflow", "vgg16"), ("mxnet", "resnet18"), ("mxnet", "alexnet"), ("mxnet", "inception_v3")],
 )
 def test_a_framework_s_own_model_gives_the_same_outputs_from_the_same_weights(
     tensorflow, mxnet, framework, name

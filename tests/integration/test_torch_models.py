@@ -8,7 +8,7 @@ import pytest
 
 from ddlbench.plan.catalogue import MODELS
 from ddlbench.system.package import package_root
-from ddlbench.workers.common.architectures import SMALL, classes
+from ddlbench.workers.common.models.architectures import SMALL, classes
 
 # On tensors that have a shape and no content, where the largest models cost nothing.
 COUNT = """
@@ -47,7 +47,7 @@ print(json.dumps(found))
 LOADED = """
 import json, torch
 import numpy as np
-from ddlbench.workers.common.first_weights import initial
+from ddlbench.workers.common.models.first_weights import initial
 from ddlbench.workers.torch.models import build, dump, load
 model = build("resnet18", (28, 28, 1))
 model(torch.ones(2, 1, 28, 28))
@@ -107,7 +107,9 @@ def test_every_model_of_the_catalogue_gives_its_outputs_for_every_shape_of_image
         ("vgg19 224x224x3", 143_667_240),
         ("resnet18 224x224x3", 11_689_512),
         ("resnet50 224x224x3", 25_557_032),
+        ("resnet101 224x224x3", 44_549_160),
         ("resnet152 224x224x3", 60_192_808),
+        ("inception_v3 299x299x3", 27_161_264 - 3_326_696),  # without the auxiliary classifier
         (
             "resnet18 28x28x1",
             11_689_512 - 64 * (3 * 49 - 9) - 513 * 990,
@@ -122,12 +124,13 @@ def test_a_model_has_as_many_parameters_as_its_paper_says(found, model, paramete
 def test_what_a_step_must_keep_is_known_without_the_memory_for_it(torch_environment):
     small = {name: [[28, 28, 1], 256] for name in SMALL}
     large = {"alexnet": [[224, 224, 3], 2], "vgg16": [[32, 32, 3], 8], "resnet50": [[32, 32, 3], 8]}
+    large["inception_v3"] = [[299, 299, 3], 1]
     for said, kept in run(torch_environment, KEPT, small | large).values():
         assert said == pytest.approx(kept, rel=0.02)
 
 
 def test_the_bytes_of_a_large_model_do_not_depend_on_the_size_of_its_colour_images(found):
-    for name in ("vgg16", "vgg19", "resnet18", "resnet50", "resnet152"):
+    for name in ("vgg16", "vgg19", "resnet18", "resnet50", "resnet101", "resnet152"):
         assert found[f"{name} 32x32x3"][0] == found[f"{name} 224x224x3"][0]
 
 

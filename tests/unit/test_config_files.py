@@ -11,7 +11,7 @@ from ddlbench.memory.misfits import misfits
 from ddlbench.plan import load
 from ddlbench.plan.catalogue import DATASETS, MODELS, NAMES
 from ddlbench.plan.reference import readme
-from ddlbench.workers.common.architectures import classes
+from ddlbench.workers.common.models.architectures import classes
 from tests.support.small_study import REPOSITORY
 
 IN_SCOPE = {

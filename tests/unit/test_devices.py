@@ -13,7 +13,7 @@ from ddlbench.devices.step_division import Rates, divided, parameter_arrays
 from ddlbench.errors import ConfigError
 from ddlbench.plan import Plan, Point, load
 from ddlbench.plan.catalogue import FRAMEWORKS, MODELS
-from ddlbench.workers.common.first_weights import initial
+from ddlbench.workers.common.models.first_weights import initial
 from tests.support.small_study import REPOSITORY, small_repository, write_study
 
 LARGE = (224, 224, 3)

@@ -14,7 +14,9 @@ from ddlbench.network.hosts import GIB
 from ddlbench.plan import Plan, load
 from ddlbench.workers.common.footprint.footprint import FOOTPRINTS
 from ddlbench.workers.common.footprint.heap import Heap
+from ddlbench.workers.common.footprint.step_memory import Habits, Step
 from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.common.models.layers import Concat, ReLU
 from ddlbench.workers.modules import MODULES
 from tests.support.repository import REPOSITORY
 
@@ -64,6 +66,15 @@ def test_a_block_that_is_held_twice_is_free_when_both_have_dropped_it():
     assert heap.new(100).begin == 100
     heap.drop(block)
     assert heap.new(100).begin == 0
+
+
+def test_what_branches_made_is_held_until_it_is_joined_and_a_part_of_the_gradient_is_made_for_each():
+    heap = Heap()
+    two_branches = (Concat(((ReLU(),), (ReLU(),))),)
+    Step(heap, Habits(), images=1).run(two_branches, (1, 1, 1))
+    # An image, what two branches made of it, both in one array, probabilities, the gradient: 4 + 2 x 4 + 3 x 8 bytes.
+    # The parts of the gradient have room where the image and the one array were.
+    assert heap.highest == 36
 
 
 def test_every_worker_that_trains_has_a_footprint():

@@ -8,7 +8,7 @@ import pytest
 
 from ddlbench.plan.catalogue import MODELS
 from ddlbench.protocol.messages import Assignment, ReplayedJitter, ReplayedStep, Train
-from ddlbench.workers.common.first_weights import initial
+from ddlbench.workers.common.models.first_weights import initial
 from ddlbench.workers.common.replay.arrays import check, check_parameters, parameter_shapes
 from ddlbench.workers.common.replay.compute import ReplayedCompute
 from ddlbench.workers.common.replay.worker import ReplayWorker

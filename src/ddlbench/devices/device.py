@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from ddlbench.devices.step_division import Division, Rates, divided
 from ddlbench.errors import DdlbenchError
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.layers import Shape
 
 Origin = Literal["measured", "published", "computed"]
 _ORIGIN = re.compile(rf" \((?:{'|'.join(get_args(Origin))})(?:, interpolated)?\)$")

@@ -5,7 +5,7 @@ from typing import Any
 
 from ddlbench.devices.device import Device, Profile, computed
 from ddlbench.devices.step_division import Division, Rates, parameter_arrays
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.layers import Shape
 
 FILE = "config/devices.yaml"
 _PARTS = ("forward_ms", "backward_ms", "optimizer_ms")

@@ -9,8 +9,8 @@ input and one for that of its weights; each is taken to cost as much as its forw
 from dataclasses import dataclass
 from math import prod
 
-from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.layers import (
+from ddlbench.workers.common.models.architectures import layers
+from ddlbench.workers.common.models.layers import (
     Conv,
     Dense,
     Dropout,
@@ -117,7 +117,7 @@ def _forward(found: PassedLayer, images: int, rates: Rates) -> float:
     """What the forward pass of a layer takes at least, in seconds."""
     layer, flops = found.layer, 0.0
     if isinstance(layer, Conv):
-        flops = 2.0 * prod(found.outputs) * layer.inputs * layer.kernel**2
+        flops = 2.0 * prod(found.outputs) * layer.inputs * layer.window
     elif isinstance(layer, Dense):
         flops = 2.0 * layer.inputs * layer.outputs
     values = images * (prod(found.inputs) + prod(found.outputs)) + parameter_count(layer)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ddlbench.devices.device import Device, Replay
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.layers import Shape
 
 Distribution = Literal["lognormal", "exponential"]
 

@@ -43,7 +43,9 @@ MODELS: Mapping[str, tuple[str, ...]] = {  # name -> image shapes that it takes
     "vgg19": ("32x32x3", "224x224x3"),
     "resnet18": ("28x28x1", "32x32x3", "224x224x3"),
     "resnet50": ("32x32x3", "224x224x3"),
+    "resnet101": ("32x32x3", "224x224x3"),
     "resnet152": ("32x32x3", "224x224x3"),
+    "inception_v3": ("299x299x3",),
 }
 
 
@@ -120,7 +122,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "fabric": ("loopback", "emulated", "ethernet", "infiniband"),
     "model": tuple(MODELS),
     "dataset": tuple(DATASETS),
-    "image_shape": ("28x28x1", "32x32x3", "224x224x3"),
+    "image_shape": ("28x28x1", "32x32x3", "224x224x3", "299x299x3"),
 }
 
 PROBE_TRANSPORTS = ("tcp", "gloo", "nccl", "ucx")  # for messages between two hosts

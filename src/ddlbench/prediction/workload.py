@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from ddlbench.workers.common.architectures import ARCHITECTURES, layers
-from ddlbench.workers.common.layers import BatchNorm, Conv, Dense, Flatten, PassedLayer, passed
 from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.common.models.architectures import ARCHITECTURES, layers
+from ddlbench.workers.common.models.layers import BatchNorm, Conv, Dense, Flatten, PassedLayer, passed
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def workload(model: str, image_shape: str) -> Workload:
 def _multiplications(found: PassedLayer) -> int:
     """Of one image's forward pass."""
     match found.layer:
-        case Conv(inputs, _, kernel):
-            return math.prod(found.outputs) * inputs * kernel**2
+        case Conv(inputs) as convolution:
+            return math.prod(found.outputs) * inputs * convolution.window
         case Dense(inputs, features):
             return inputs * features
         case BatchNorm():

@@ -5,8 +5,8 @@ Frameworks do not always report that memory is too small: some of their librarie
 
 import resource
 
-from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.layers import Shape, flat, parameter_count
+from ddlbench.workers.common.models.architectures import layers
+from ddlbench.workers.common.models.layers import Shape, flat, parameter_count
 
 _FLOAT_BYTES = 4
 

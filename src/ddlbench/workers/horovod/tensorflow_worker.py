@@ -15,7 +15,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.common.service import work
 from ddlbench.workers.horovod.group import dilated, meeting
 from ddlbench.workers.tensorflow.training import Learner, RingWorker

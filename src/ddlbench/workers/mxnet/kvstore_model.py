@@ -10,9 +10,9 @@ from functools import cache
 import mxnet as mx
 import numpy as np
 
-from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.first_weights import initial
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.architectures import layers
+from ddlbench.workers.common.models.first_weights import initial
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.mxnet.models import build, dump, load, sequence, trained_parameters
 
 _SIGNS = ("allocate", "out of memory", "cudaMalloc")  # in errors where memory is too small

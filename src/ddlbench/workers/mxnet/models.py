@@ -7,10 +7,12 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock, nn
 
-from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.layers import (
+from ddlbench.workers.common.models.architectures import layers
+from ddlbench.workers.common.models.layers import (
     AdaptiveAveragePool,
+    AveragePool,
     BatchNorm,
+    Concat,
     Conv,
     Dense,
     Dropout,
@@ -33,6 +35,19 @@ class Sum(HybridBlock):
 
     def hybrid_forward(self, F: Any, inputs: Any) -> Any:  # noqa: N803 - Gluon's name
         return self.body(inputs) + self.shortcut(inputs)
+
+
+class Concatenated(HybridBlock):
+    """What branches make of the same input, channels after channels."""
+
+    def __init__(self, branches: Iterable[HybridBlock]) -> None:
+        super().__init__()
+        self.branches = list(branches)
+        for branch in self.branches:
+            self.register_child(branch)
+
+    def hybrid_forward(self, F: Any, inputs: Any) -> Any:  # noqa: N803 - Gluon's name
+        return F.concat(*(branch(inputs) for branch in self.branches), dim=1)
 
 
 class AveragePoolTo(HybridBlock):
@@ -94,6 +109,8 @@ def part(layer: Layer) -> HybridBlock:
             return nn.Activation("relu")
         case MaxPool(kernel, stride, padding):
             return nn.MaxPool2D(kernel, stride, padding)
+        case AveragePool(kernel, stride, padding):
+            return nn.AvgPool2D(kernel, stride, padding)
         case AdaptiveAveragePool(size):
             return AveragePoolTo(size)
         case Flatten():
@@ -104,6 +121,8 @@ def part(layer: Layer) -> HybridBlock:
             return nn.Dropout(rate)
         case Residual(body, shortcut):
             return Sum(sequence(body), sequence(shortcut))
+        case Concat(branches):
+            return Concatenated(map(sequence, branches))
 
 
 def trained_parameters(model: HybridBlock) -> list[Any]:

@@ -3,8 +3,8 @@
 import mxnet as mx
 import numpy as np
 
-from ddlbench.workers.common.first_weights import initial
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.first_weights import initial
+from ddlbench.workers.common.models.layers import Shape
 
 
 class FreshSGD(mx.optimizer.SGD):

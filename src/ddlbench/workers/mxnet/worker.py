@@ -28,7 +28,7 @@ from ddlbench.protocol.messages import (
 from ddlbench.workers.common.batches import batches_of, share_of
 from ddlbench.workers.common.control import Control
 from ddlbench.workers.common.devices import no_gpu_found, not_built_for_gpus, on_gpu
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.common.progress import counted
 from ddlbench.workers.common.service import await_turn, commands_of, say_ready, serve
 from ddlbench.workers.mxnet.kvstore_model import Model, can_be_held, cross_entropy

@@ -19,8 +19,8 @@ from ddlbench.protocol.messages import (
     Trained,
 )
 from ddlbench.workers.common.batches import batches_of
-from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.common.progress import counted
 from ddlbench.workers.tensorflow.evaluation import evaluation, fingerprint
 from ddlbench.workers.tensorflow.group import is_out_of_memory, refuse_what_cannot_fit, resolver, use

@@ -6,10 +6,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.layers import (
+from ddlbench.workers.common.models.architectures import layers
+from ddlbench.workers.common.models.layers import (
     AdaptiveAveragePool,
+    AveragePool,
     BatchNorm,
+    Concat,
     Conv,
     Dense,
     Dropout,
@@ -20,6 +22,7 @@ from ddlbench.workers.common.layers import (
     ReLU,
     Residual,
     Shape,
+    height_width,
 )
 
 # Permutations from a parameter's canonical axes to those of Keras, and back, by the number of axes.
@@ -36,6 +39,17 @@ class Sum(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         return self.body(inputs) + self.shortcut(inputs)
+
+
+class Concatenated(keras.layers.Layer):
+    """What branches make of the same input, channels after channels."""
+
+    def __init__(self, branches: Iterable[keras.Model]) -> None:
+        super().__init__()
+        self.branches = list(branches)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        return tf.concat([branch(inputs) for branch in self.branches], axis=-1)
 
 
 class AveragePoolTo(keras.layers.Layer):
@@ -94,7 +108,8 @@ def part(layer: Layer) -> Iterator[keras.layers.Layer]:
     """
     match layer:
         case Conv(_, outputs, kernel, stride, padding, bias):
-            same = stride == 1 and kernel == 2 * padding + 1
+            margins = zip(height_width(kernel), height_width(padding), strict=True)
+            same = stride == 1 and all(side == 2 * margin + 1 for side, margin in margins)
             if padding and not same:  # Keras' "same" is asymmetric where the stride is 2
                 yield keras.layers.ZeroPadding2D(padding)
             options = {"padding": "same" if same else "valid", "use_bias": bias}
@@ -107,6 +122,10 @@ def part(layer: Layer) -> Iterator[keras.layers.Layer]:
             if padding:  # its inputs are rectified, so zeros never exceed them
                 yield keras.layers.ZeroPadding2D(padding)
             yield keras.layers.MaxPooling2D(kernel, stride)
+        case AveragePool(kernel, stride, padding):
+            if padding:  # Keras' own does not count
+                yield keras.layers.ZeroPadding2D(padding)
+            yield keras.layers.AveragePooling2D(kernel, stride)
         case AdaptiveAveragePool(size):
             yield AveragePoolTo(size)
         case Flatten():
@@ -118,6 +137,8 @@ def part(layer: Layer) -> Iterator[keras.layers.Layer]:
             yield keras.layers.Dropout(rate)
         case Residual(body, shortcut):
             yield Sum(keras.Sequential([*parts(body)]), keras.Sequential([*parts(shortcut)]))
+        case Concat(branches):
+            yield Concatenated(keras.Sequential([*parts(branch)]) for branch in branches)
 
 
 def load(model: keras.Model, arrays: Iterable[np.ndarray]) -> None:

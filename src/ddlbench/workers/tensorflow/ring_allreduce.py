@@ -21,8 +21,8 @@ import tensorflow as tf
 
 from ddlbench.protocol.messages import Assignment, Connect, Connected
 from ddlbench.workers.common.devices import on_gpu
-from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import used_bytes
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.common.service import work
 from ddlbench.workers.tensorflow.gpu import versions, why_not
 from ddlbench.workers.tensorflow.group import resolver, wait_for_silent_members

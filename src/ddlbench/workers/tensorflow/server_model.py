@@ -5,8 +5,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from ddlbench.workers.common.first_weights import initial
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.first_weights import initial
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.tensorflow.models import build, load
 
 NEXT = "ddlbench_next"  # a function of a worker that the graph calls

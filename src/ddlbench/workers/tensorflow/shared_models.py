@@ -9,9 +9,9 @@ from ddlbench.protocol.messages import (
     Assignment,
     ModelShape,
 )
-from ddlbench.workers.common.first_weights import initial
-from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.common.models.first_weights import initial
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.tensorflow.group import (
     threads,
 )

@@ -16,7 +16,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 import tensorflow as tf
 
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.common.replay.step_profile import (
     CLASSES_OF_ANY,
     LEARNING_RATE,

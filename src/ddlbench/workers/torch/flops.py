@@ -12,7 +12,7 @@ import sys
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.torch.models import MODELS
 
 

@@ -7,10 +7,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from ddlbench.workers.common.architectures import ARCHITECTURES, layers
-from ddlbench.workers.common.layers import (
+from ddlbench.workers.common.models.architectures import ARCHITECTURES, layers
+from ddlbench.workers.common.models.layers import (
     AdaptiveAveragePool,
+    AveragePool,
     BatchNorm,
+    Concat,
     Conv,
     Dense,
     Dropout,
@@ -33,6 +35,17 @@ class Sum(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         return self.body(inputs) + self.shortcut(inputs)
+
+
+class Concatenated(nn.Module):
+    """What branches make of the same input, channels after channels."""
+
+    def __init__(self, branches: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return torch.cat([branch(inputs) for branch in self.branches], dim=1)
 
 
 def build(name: str, shape: Shape, *, dropout: bool = False) -> nn.Module:
@@ -82,6 +95,8 @@ def module(layer: Layer) -> nn.Module:
             return nn.ReLU()
         case MaxPool(kernel, stride, padding):
             return nn.MaxPool2d(kernel, stride, padding)
+        case AveragePool(kernel, stride, padding):
+            return nn.AvgPool2d(kernel, stride, padding)
         case AdaptiveAveragePool(size):
             return nn.AdaptiveAvgPool2d(size)
         case Flatten():
@@ -92,6 +107,8 @@ def module(layer: Layer) -> nn.Module:
             return nn.Dropout(rate)
         case Residual(body, shortcut):
             return Sum(sequence(body), sequence(shortcut))
+        case Concat(branches):
+            return Concatenated(map(sequence, branches))
 
 
 @torch.no_grad()

@@ -18,8 +18,8 @@ from ddlbench.protocol.messages import (
     Train,
     Trained,
 )
-from ddlbench.workers.common.first_weights import initial
 from ddlbench.workers.common.memory import refuse
+from ddlbench.workers.common.models.first_weights import initial
 from ddlbench.workers.torch.evaluation import fingerprint
 from ddlbench.workers.torch.memory import fits
 from ddlbench.workers.torch.models import MODELS, load

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from ddlbench.workers.common.layers import Shape
+from ddlbench.workers.common.models.layers import Shape
 from ddlbench.workers.common.replay.step_profile import (
     CLASSES_OF_ANY,
     LEARNING_RATE,

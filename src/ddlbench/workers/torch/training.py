@@ -20,7 +20,7 @@ from ddlbench.protocol.messages import (
     TrainingPoint,
 )
 from ddlbench.workers.common.batches import batches_of
-from ddlbench.workers.common.first_weights import initial
+from ddlbench.workers.common.models.first_weights import initial
 from ddlbench.workers.torch.evaluation import evaluate, fingerprint
 from ddlbench.workers.torch.gpu import CPU, release
 from ddlbench.workers.torch.memory import fits

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from ddlbench.workers.common.architectures import layers
 from ddlbench.workers.common.footprint.heap import Block, Heap
 from ddlbench.workers.common.footprint.step_memory import Habits, Step
-from ddlbench.workers.common.layers import Shape
 from ddlbench.workers.common.memory import parameter_bytes
+from ddlbench.workers.common.models.architectures import layers
+from ddlbench.workers.common.models.layers import Shape
 
 _STEPS = 3  # the third one finds the heap as the second has left it
 _MIB = 2**20

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddlbench.workers.common.footprint.heap import Block, Heap
-from ddlbench.workers.common.layers import (
+from ddlbench.workers.common.models.layers import (
+    Concat,
     Conv,
     Dropout,
     Flatten,
@@ -16,8 +17,9 @@ from ddlbench.workers.common.layers import (
     Layers,
     MaxPool,
     ReLU,
-    Residual,
     Shape,
+    branches_of,
+    height_width,
     output_shape,
     parameter_count,
 )
@@ -44,14 +46,13 @@ class Habits:
 
 @dataclass(frozen=True)
 class Done:
-    """A layer that was computed: what its backward pass reads, and for a residual what its branches did."""
+    """A layer that was computed: what its backward pass reads, and what each of its branches did."""
 
     layer: Layer
     saved: Sequence[Block]
     taken: Shape
     made: Shape
-    body: Sequence["Done"] = ()
-    shortcut: Sequence["Done"] = ()
+    branches: Sequence[Sequence["Done"]] = ()
 
 
 class Step:
@@ -103,17 +104,16 @@ class Step:
         """
         done: list[Done] = []
         for layer in layers:
-            if isinstance(layer, Residual):
-                body, made, of_body = self.forward(layer.body, self.heap.keep(block), shape)
-                shortcut, _, of_shortcut = self.forward(layer.shortcut, self.heap.keep(block), shape)
+            made = output_shape(layer, shape)
+            if branches := branches_of(layer):
+                passed = [self.forward(branch, self.heap.keep(block), shape) for branch in branches]
                 result = self.heap.new(self.bytes(made))
-                self.heap.drop(body, shortcut, block)
-                done.append(Done(layer, (), shape, made, of_body, of_shortcut))
+                self.heap.drop(*(left for left, _, _ in passed), block)
+                done.append(Done(layer, (), shape, made, [of_branch for _, _, of_branch in passed]))
                 block, shape = result, made
             elif isinstance(layer, Flatten | Dropout):
-                shape = output_shape(layer, shape)
+                shape = made
             else:
-                made = output_shape(layer, shape)
                 result, saved = self.compute(layer, block, shape, made)
                 done.append(Done(layer, saved, shape, made))
                 self.heap.drop(block)
@@ -124,7 +124,7 @@ class Step:
         """Compute one layer.
 
         Args:
-            layer: no residual.
+            layer: without branches.
             block: what it reads.
             taken: its shape, for one image.
             made: the shape of the output.
@@ -140,9 +140,8 @@ class Step:
             read = heap.keep(block)
             if habits.pads and layer.padding and layer.stride > 1:
                 heap.drop(read)
-                read = heap.new(
-                    self.bytes((taken[0] + 2 * layer.padding, taken[1] + 2 * layer.padding, taken[2]))
-                )
+                above, beside = height_width(layer.padding)
+                read = heap.new(self.bytes((taken[0] + 2 * above, taken[1] + 2 * beside, taken[2])))
             result = heap.new(self.bytes(made))
             self.reorder(taken, made)
             return result, [read]
@@ -163,17 +162,39 @@ class Step:
         Returns:
             The gradient of what entered.
         """
-        heap = self.heap
         for place, each in reversed(list(enumerate(done))):
-            if isinstance(each.layer, Residual):
-                heap.keep(gradient)
-                of_shortcut = self.backward(each.shortcut, gradient, is_first=False)
-                of_body = self.backward(each.body, gradient, is_first=False)
-                gradient = of_shortcut if each.shortcut else heap.new(self.bytes(each.taken))
-                heap.drop(of_body, *(() if each.shortcut else (of_shortcut,)))
+            if each.branches:
+                gradient = self.join(each, gradient)
             else:
                 gradient = self.differentiate(each, gradient, is_asked=place > 0 or not is_first)
         return gradient
+
+    def join(self, done: Done, gradient: Block) -> Block:
+        """Go back through branches, and sum up what they want of their common input.
+
+        Args:
+            done: the layer that has them.
+            gradient: of its output; it is dropped once it was read.
+
+        Returns:
+            The gradient of its input.
+        """
+        heap = self.heap
+        if isinstance(done.layer, Concat):  # each branch has a part of it
+            parts = [heap.new(self.bytes(branch[-1].made)) for branch in done.branches]
+            heap.drop(gradient)
+        else:
+            parts = [gradient, *(heap.keep(gradient) for _ in done.branches[1:])]
+        wanted = [
+            self.backward(branch, part, is_first=False)
+            for branch, part in reversed(list(zip(done.branches, parts, strict=True)))
+        ]
+        if all(done.branches):
+            result, *others = wanted  # the sum takes the place of one of them
+        else:
+            result, others = heap.new(self.bytes(done.taken)), wanted
+        heap.drop(*others)
+        return result
 
     def differentiate(self, done: Done, gradient: Block, *, is_asked: bool) -> Block:
         """Go back through one layer.

@@ -14,10 +14,11 @@ channel.
 
 from collections.abc import Mapping
 
-from ddlbench.workers.common.layers import Describe, Dropout, Layers, Shape
-from ddlbench.workers.common.plain_networks import alexnet, vgg
-from ddlbench.workers.common.residual_networks import basic, bottleneck, resnet
-from ddlbench.workers.common.small_networks import cnn, conv1, conv2, keras_sequential, mlp
+from ddlbench.workers.common.models.inception_network import inception_v3
+from ddlbench.workers.common.models.layers import Describe, Dropout, Layers, Shape
+from ddlbench.workers.common.models.plain_networks import alexnet, vgg
+from ddlbench.workers.common.models.residual_networks import basic, bottleneck, resnet
+from ddlbench.workers.common.models.small_networks import cnn, conv1, conv2, keras_sequential, mlp
 
 ARCHITECTURES: Mapping[str, Describe] = {
     "mlp": mlp,
@@ -30,7 +31,9 @@ ARCHITECTURES: Mapping[str, Describe] = {
     "vgg19": vgg((2, 2, 4, 4, 4)),
     "resnet18": resnet(basic, 1, (2, 2, 2, 2)),
     "resnet50": resnet(bottleneck, 4, (3, 4, 6, 3)),
+    "resnet101": resnet(bottleneck, 4, (3, 4, 23, 3)),
     "resnet152": resnet(bottleneck, 4, (3, 8, 36, 3)),
+    "inception_v3": inception_v3,
 }
 SMALL = ("mlp", "conv1", "conv2", "cnn", "keras_sequential")
 

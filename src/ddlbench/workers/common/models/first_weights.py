@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.layers import BatchNorm, Conv, Dense, Shape, flat
+from ddlbench.workers.common.models.architectures import layers
+from ddlbench.workers.common.models.layers import BatchNorm, Conv, Dense, Shape, flat, height_width
 
 
 def initial(name: str, shape: Shape, seed: int) -> Iterator[np.ndarray]:
@@ -21,16 +21,16 @@ def initial(name: str, shape: Shape, seed: int) -> Iterator[np.ndarray]:
         seed: of the random numbers.
 
     Yields:
-        Each parameter in the canonical order, float32: weights (outputs, inputs, kernel, kernel) or (outputs, inputs),
+        Each parameter in the canonical order, float32: weights (outputs, inputs, height, width) or (outputs, inputs),
         biases (outputs,), and for a normalisation (channels,) twice, ones and then zeros.
     """
     random = np.random.default_rng(seed)
     for layer in flat(layers(name, shape)):
         match layer:
             case Conv(inputs, outputs, kernel, bias=bias, std=std):
-                yield weights(random, (outputs, inputs, kernel, kernel), std)
+                yield weights(random, (outputs, inputs, *height_width(kernel)), std)
                 if bias:
-                    yield biases(random, outputs, inputs * kernel**2, std)
+                    yield biases(random, outputs, inputs * layer.window, std)
             case Dense(inputs, outputs, std):
                 yield weights(random, (outputs, inputs), std)
                 yield biases(random, outputs, inputs, std)

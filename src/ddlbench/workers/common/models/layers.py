@@ -5,19 +5,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 Shape = tuple[int, int, int]  # height, width, channels
+Sides = int | tuple[int, int]  # in pixels: of a square, or height and width
 
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution with a square kernel; `kernel`, `stride` and `padding` are in pixels, `std` is as for Dense."""
+    """A convolution; `kernel`, `stride` and `padding` are in pixels, `std` is as for Dense."""
 
     inputs: int
     outputs: int
-    kernel: int
+    kernel: Sides
     stride: int = 1
-    padding: int = 0
+    padding: Sides = 0
     bias: bool = True
     std: float | None = None
+
+    @property
+    def window(self) -> int:
+        """How many pixels the kernel looks at."""
+        return math.prod(height_width(self.kernel))
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,15 @@ class ReLU:
 @dataclass(frozen=True)
 class MaxPool:
     """Largest value of a square window of `kernel` pixels; padding counts as minus infinity."""
+
+    kernel: int
+    stride: int
+    padding: int = 0
+
+
+@dataclass(frozen=True)
+class AveragePool:
+    """Average of a square window of `kernel` pixels; padding counts as zeros."""
 
     kernel: int
     stride: int
@@ -82,31 +97,80 @@ class Residual:
     shortcut: "Layers"
 
 
-Layer = Conv | BatchNorm | ReLU | MaxPool | AdaptiveAveragePool | Flatten | Dense | Dropout | Residual
+@dataclass(frozen=True)
+class Concat:
+    """What branches make of the same input, channels after channels."""
+
+    branches: "tuple[Layers, ...]"
+
+
+Layer = (
+    Conv
+    | BatchNorm
+    | ReLU
+    | MaxPool
+    | AveragePool
+    | AdaptiveAveragePool
+    | Flatten
+    | Dense
+    | Dropout
+    | Residual
+    | Concat
+)
 Layers = tuple[Layer, ...]
 # From an image's shape (height, width, channels) and the number of classes to layers that map the image to its logits.
 Describe = Callable[[Shape, int], Layers]
 
 
+def height_width(sides: Sides) -> tuple[int, int]:
+    """Tell sides apart.
+
+    Args:
+        sides: one number for a square.
+
+    Returns:
+        Height and width.
+    """
+    return (sides, sides) if isinstance(sides, int) else sides
+
+
+def branches_of(layer: Layer) -> tuple[Layers, ...]:
+    """List what a layer is made of that has branches.
+
+    Args:
+        layer: of a model.
+
+    Returns:
+        The branches in the canonical order, each from the same input; none for a layer without.
+    """
+    match layer:
+        case Residual(body, shortcut):
+            return body, shortcut
+        case Concat(branches):
+            return branches
+    return ()
+
+
 def flat(layers: Layers) -> Iterator[Layer]:
-    """Walk through all layers in the canonical order, including those within residuals.
+    """Walk through all layers in the canonical order, including those within branches.
 
     Args:
         layers: of a model, or of a part of it.
 
     Yields:
-        Layers that are no residuals.
+        Layers that have no branches.
     """
     for layer in layers:
-        if isinstance(layer, Residual):
-            yield from flat((*layer.body, *layer.shortcut))
+        if branches := branches_of(layer):
+            for branch in branches:
+                yield from flat(branch)
         else:
             yield layer
 
 
 @dataclass(frozen=True)
 class PassedLayer:
-    """A layer that images pass, with their shapes before and after it; a residual's stand for the sum of its parts."""
+    """A layer that images pass, with their shapes before and after it; one with branches stands for what joins them."""
 
     layer: Layer
     inputs: Shape
@@ -121,14 +185,16 @@ def passed(layers: Layers, shape: Shape) -> Iterator[PassedLayer]:
         shape: of the image that enters, (height, width, channels).
 
     Yields:
-        Layers with their shapes; a residual comes after its parts, and reads what both of them have made.
+        Layers with their shapes; one with branches comes after them, and reads what all of them have made.
     """
     for layer in layers:
         before, shape = shape, output_shape(layer, shape)
+        for branch in branches_of(layer):
+            yield from passed(branch, before)
         if isinstance(layer, Residual):
-            yield from passed(layer.body, before)
-            yield from passed(layer.shortcut, before)
             before = (shape[0], shape[1], 2 * shape[2])
+        elif isinstance(layer, Concat):
+            before = shape
         yield PassedLayer(layer, before, shape)
 
 
@@ -136,15 +202,15 @@ def parameters_of(layer: Layer) -> tuple[tuple[int, ...], ...]:
     """List the shapes of a layer's parameter arrays, in the canonical order and axes.
 
     Args:
-        layer: no residual.
+        layer: without branches, whose layers have arrays of their own.
 
     Returns:
-        Weights (outputs, inputs, kernel, kernel) or (outputs, inputs), biases (outputs,), and for a normalisation
+        Weights (outputs, inputs, height, width) or (outputs, inputs), biases (outputs,), and for a normalisation
         (channels,) twice; empty for a layer without parameters.
     """
     match layer:
         case Conv(inputs, outputs, kernel, bias=bias):
-            return (outputs, inputs, kernel, kernel), *([(outputs,)] if bias else [])
+            return (outputs, inputs, *height_width(kernel)), *([(outputs,)] if bias else [])
         case Dense(inputs, outputs):
             return (outputs, inputs), (outputs,)
         case BatchNorm(channels):
@@ -156,7 +222,7 @@ def parameter_count(layer: Layer) -> int:
     """Count the numbers in a layer's parameter arrays.
 
     Args:
-        layer: no residual.
+        layer: without branches, whose layers have arrays of their own.
 
     Returns:
         How many there are; 0 for a layer without parameters.
@@ -176,11 +242,9 @@ def output_shape(layer: Layer, shape: Shape) -> Shape:
     """
     match layer:
         case Conv(_, channels, kernel, stride, padding):
-            height, width = (_swept(size, kernel, stride, padding) for size in shape[:2])
-            return height, width, channels
-        case MaxPool(kernel, stride, padding):
-            height, width = (_swept(size, kernel, stride, padding) for size in shape[:2])
-            return height, width, shape[2]
+            return *_swept(shape, kernel, stride, padding), channels
+        case MaxPool(kernel, stride, padding) | AveragePool(kernel, stride, padding):
+            return *_swept(shape, kernel, stride, padding), shape[2]
         case AdaptiveAveragePool(size):
             return size, size, shape[2]
         case Flatten():
@@ -188,26 +252,37 @@ def output_shape(layer: Layer, shape: Shape) -> Shape:
         case Dense(_, features):
             return 1, 1, features
         case Residual(body, _):
-            for each in body:
-                shape = output_shape(each, shape)
-            return shape
+            return _shape_after(body, shape)
+        case Concat(branches):
+            made = [_shape_after(branch, shape) for branch in branches]
+            return *made[0][:2], sum(channels for *_, channels in made)
         case BatchNorm() | ReLU() | Dropout():
             return shape
 
 
-def _swept(size: int, kernel: int, stride: int, padding: int) -> int:
-    """Count the positions of a window along one side of an image; all are in pixels."""
-    return (size + 2 * padding - kernel) // stride + 1
+def _shape_after(layers: Layers, shape: Shape) -> Shape:
+    for each in layers:
+        shape = output_shape(each, shape)
+    return shape
 
 
-def kept_std(outputs: int, kernel: int) -> float:
+def _swept(shape: Shape, kernel: Sides, stride: int, padding: Sides) -> tuple[int, int]:
+    """Count the positions of a window along both sides of an image; all are in pixels."""
+    height, width = (
+        (size + 2 * margin - side) // stride + 1
+        for size, side, margin in zip(shape[:2], height_width(kernel), height_width(padding), strict=True)
+    )
+    return height, width
+
+
+def kept_std(outputs: int, kernel: Sides) -> float:
     """Compute the spread of first weights with which gradients keep theirs (He et al., arXiv:1502.01852).
 
     Args:
         outputs: how many channels the convolution gives; a rectifier follows.
-        kernel: side of the kernel in pixels.
+        kernel: its sides in pixels.
 
     Returns:
         The standard deviation of the weights.
     """
-    return math.sqrt(2 / (outputs * kernel**2))
+    return math.sqrt(2 / (outputs * math.prod(height_width(kernel))))

@@ -1,6 +1,6 @@
 """Deep networks without shortcuts, as data: AlexNet and the VGGs, as torchvision defines them."""
 
-from ddlbench.workers.common.layers import (
+from ddlbench.workers.common.models.layers import (
     AdaptiveAveragePool,
     Conv,
     Dense,

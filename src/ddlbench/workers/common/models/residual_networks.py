@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ddlbench.workers.common.layers import (
+from ddlbench.workers.common.models.layers import (
     AdaptiveAveragePool,
     BatchNorm,
     Conv,

@@ -2,7 +2,7 @@
 
 import math
 
-from ddlbench.workers.common.layers import (
+from ddlbench.workers.common.models.layers import (
     AdaptiveAveragePool,
     Conv,
     Dense,

@@ -8,8 +8,8 @@ each step after the first, so that there only the first is checked.
 from collections.abc import Iterable, Iterator, Sequence
 
 from ddlbench.protocol.messages import Assignment
-from ddlbench.workers.common.architectures import layers
-from ddlbench.workers.common.layers import Shape, flat, parameters_of
+from ddlbench.workers.common.models.architectures import layers
+from ddlbench.workers.common.models.layers import Shape, flat, parameters_of
 
 _TOLERANCE, _TOLERANCE_16_BITS = 1e-4, 0.05
 
