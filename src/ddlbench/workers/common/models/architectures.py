@@ -6,10 +6,10 @@ AlexNet and no ResNet-18), so the same name would send different numbers of byte
 the large models are torchvision's definitions. Where a zoo has the same model, a test gives it the same weights and
 expects the same outputs.
 
-The canonical order of parameters is that of the layers; the body of a residual comes before its shortcut, and weights
-come before biases. The canonical shapes are PyTorch's: (outputs, inputs, height, width) for a convolution, (outputs,
-inputs) for a dense layer, (channels,) for biases and normalisation. A dense layer gets an image flattened channel by
-channel.
+The canonical order of parameters is that of the layers; branches follow each other, a residual's body before its
+shortcut; weights come before biases. The canonical shapes are PyTorch's: (outputs, inputs, height, width) for a
+convolution, (outputs, inputs) for a dense layer, (channels,) for biases and normalisation. A dense layer gets an image
+flattened channel by channel.
 """
 
 from collections.abc import Mapping
