@@ -31,12 +31,8 @@ def read(batches, precision):
     return zip(arrays["images"].astype(precision), arrays["labels"], strict=True)
 
 
-job = json.load(sys.stdin)
-shapes = {}
-for name, shape in job["build"].items():
-    shapes[name] = [list(parameter.shape) for parameter in trained_parameters(build(name, tuple(shape)))]
-trained = []
-for name, shape, precision, learning_rate, batches in job["train"]:
+def trained(name, shape, precision, learning_rate, batches):
+    """The loss of each step, and the spread of each parameter after them."""
     model, losses = build(name, tuple(shape)), []
     load(model, initial(name, tuple(shape), seed=1))
     model.cast(precision)
@@ -50,7 +46,14 @@ for name, shape, precision, learning_rate, batches in job["train"]:
         loss.backward()
         trainer.step(len(labels))
         losses.append(float(loss.mean().asscalar()))
-    trained.append({"losses": losses, "spreads": [float(each.std()) for each in dump(model)]})
+    return {"losses": losses, "spreads": [float(each.std()) for each in dump(model)]}
+
+
+job = json.load(sys.stdin)
+shapes = {}
+for name, shape in job["build"].items():
+    shapes[name] = [list(parameter.shape) for parameter in trained_parameters(build(name, tuple(shape)))]
+steps = [trained(*each) for each in job["train"]]
 images = mx.nd.array(np.load(job["zoo"])["images"][0][:2].transpose(0, 3, 1, 2))
 larger = mx.nd.pad(images, "reflect", pad_width=(0, 0, 0, 0, 0, 75, 0, 75))  # to 299x299
 outputs = {
@@ -58,4 +61,4 @@ outputs = {
     "alexnet": zoo("alexnet", vision.alexnet(), images, autograd.predict_mode),  # without its dropout
     "inception_v3": zoo("inception_v3", vision.inception_v3(), larger, autograd.predict_mode),  # as well
 }
-print(json.dumps({"shapes": shapes, "trained": trained, "zoo": outputs}))
+print(json.dumps({"shapes": shapes, "trained": steps, "zoo": outputs}))

@@ -47,18 +47,21 @@ def read(batches, precision):
     return zip(arrays["images"].astype(precision), arrays["labels"], strict=True)
 
 
+def trained(name, shape, precision, learning_rate, batches):
+    """The loss of each step, and the spread of each parameter after them."""
+    keras.backend.clear_session()  # else each model before this one is still in memory
+    keras.backend.set_floatx(precision)
+    model = build(name, tuple(shape))
+    load(model, initial(name, tuple(shape), seed=1))
+    train = step(model, keras.optimizers.SGD(learning_rate))
+    losses = [float(train(images, labels)) for images, labels in read(batches, precision)]
+    return {"losses": losses, "spreads": [float(each.std()) for each in dump(model)]}
+
+
 job = json.load(sys.stdin)
 shapes = {}
 for name, shape in job["build"].items():
     variables = build(name, tuple(shape)).trainable_variables
     shapes[name] = [[each.shape[axis] for axis in FROM_KERAS[each.shape.rank]] for each in variables]
 outputs = {"vgg16": zoo(np.load(job["zoo"])["images"][0][:1])}
-trained = []
-for name, shape, precision, learning_rate, batches in job["train"]:
-    keras.backend.set_floatx(precision)
-    model = build(name, tuple(shape))
-    load(model, initial(name, tuple(shape), seed=1))
-    train = step(model, keras.optimizers.SGD(learning_rate))
-    losses = [float(train(images, labels)) for images, labels in read(batches, precision)]
-    trained.append({"losses": losses, "spreads": [float(each.std()) for each in dump(model)]})
-print(json.dumps({"shapes": shapes, "trained": trained, "zoo": outputs}))
+print(json.dumps({"shapes": shapes, "trained": [trained(*each) for each in job["train"]], "zoo": outputs}))

@@ -17,12 +17,8 @@ def read(batches, precision):
     return zip(arrays["images"].astype(precision), arrays["labels"], strict=True)
 
 
-job = json.load(sys.stdin)
-shapes = {}
-for name, shape in job["build"].items():
-    shapes[name] = [list(parameter.shape) for parameter in dump(build(name, tuple(shape)))]
-trained = []
-for name, shape, precision, learning_rate, batches in job["train"]:
+def trained(name, shape, precision, learning_rate, batches):
+    """The loss of each step, and the spread of each parameter after them."""
     model, losses = build(name, tuple(shape)), []
     load(model, initial(name, tuple(shape), seed=1))
     model.to(getattr(torch, precision))
@@ -33,5 +29,11 @@ for name, shape, precision, learning_rate, batches in job["train"]:
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    trained.append({"losses": losses, "spreads": [float(each.std()) for each in dump(model)]})
-print(json.dumps({"shapes": shapes, "trained": trained}))
+    return {"losses": losses, "spreads": [float(each.std()) for each in dump(model)]}
+
+
+job = json.load(sys.stdin)
+shapes = {}
+for name, shape in job["build"].items():
+    shapes[name] = [list(parameter.shape) for parameter in dump(build(name, tuple(shape)))]
+print(json.dumps({"shapes": shapes, "trained": [trained(*each) for each in job["train"]]}))
