@@ -12,11 +12,14 @@ What is compared (`--compare`, several by commas; all by default), on cases draw
   `ddlbench profile` takes alone in each turn, at k = 1.
 
 Both sides of a comparison take turns in random order. A ratio is that of step times as without dilation. Each
-comparison has a file of results.
+comparison has a file of results. The first two take hours: one that was broken off goes on with the cases that its file
+lacks, when it is started again with the same options, code and processor, also days later.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from hashlib import sha256
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -26,9 +29,12 @@ from typing import Any
 
 import psutil
 
+from benchmarks import groups, replay_cases
 from benchmarks.common import (
     ENVIRONMENT,
+    RESULTS,
     benchmark,
+    code_version,
     digits,
     in_sandbox,
     in_words,
@@ -44,6 +50,7 @@ from benchmarks.replay_cases import EXACT, IMAGES, SYSTEMS, Case, SmallCase, dra
 from ddlbench.errors import DdlbenchError
 from ddlbench.figures.words import counted
 from ddlbench.hosts.group_on_hosts import GroupOnHosts
+from ddlbench.measurements.facts import gather
 from ddlbench.network.hosts import place_waiting
 from ddlbench.plan.catalogue import FRAMEWORKS
 from ddlbench.probes.step_profile import Asked, profiled
@@ -91,14 +98,39 @@ def main(arguments: Sequence[str]) -> None:
             of_all = drawn(asked.cases, asked.seed, EXACT if exact else SYSTEMS, without_latency=exact)
             cases = [each for each in of_all if (each.framework, each.strategy) in systems]
             count = len(cases)
-            parts = waiting(name, cases, asked.turns, asked.steps, asked.seed)
+            found = broken_off(name, vars(asked), count)
+            measured = {turn["case"] for turn in found}
+            lacking = [case for case in cases if str(case) not in measured]
+            parts = waiting(name, lacking, asked.turns, asked.steps, asked.seed)
         for turns in parts:  # hours may pass between them: what was found is kept
             found += turns
             save(
                 f"replay_{name}",
                 [row_of(name, found, asked.seed, count)],
-                {"asked": vars(asked), "turns": found},
+                {"asked": vars(asked), "method_sha256": method_sha256(), "turns": found},
             )
+
+
+def broken_off(name: str, asked: Mapping[str, Any], count: int) -> list[Turn]:
+    """The turns of a run of the same options, code and processor that did not come to the last of so many cases."""
+    file = RESULTS / f"replay_{name}.json"
+    if not file.exists():
+        return []
+    saved = json.loads(file.read_text())
+    same = (
+        saved["asked"] == asked
+        and saved.get("method_sha256") == method_sha256()
+        and saved["code"]["sha256"] == code_version()["sha256"]
+        and saved["machine"]["cpu_model"] == gather()["cpu_model"]
+    )
+    turns: list[Turn] = saved["turns"]
+    return turns if same and len({turn["case"] for turn in turns}) < count else []
+
+
+def method_sha256() -> str:
+    """The content of what decides, beside the package, what comes out."""
+    files = [__file__, replay_cases.__file__, groups.__file__]
+    return sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
 def row_of(name: str, turns: Sequence[Turn], seed: int, count: int) -> dict[str, Any]:
