@@ -1,15 +1,14 @@
 """When workers of Horovod whose compute is replayed meet; Horovod itself is made up."""
 
-import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ddlbench.protocol.messages import Connect, ModelShape, Prepare, ReplayedStep, TrainingPoint
 from ddlbench.workers.common.replay.compute import ReplayedCompute
+from ddlbench.workers.horovod import replay
 from tests.support.assignments import assignment
 
 SHAPE = (28, 28, 1)
@@ -17,22 +16,7 @@ STEP = ReplayedStep("gpu", 1.0, [1.0, 1.0], 1.0, dilation=40.0)
 
 
 @pytest.fixture
-def replay(monkeypatch) -> Iterator[Any]:
-    """The module of such workers."""
-    http_server: Any = ModuleType("horovod.runner.http.http_server")
-    http_server.RendezvousHandler = http_server.RendezvousHTTPServer = object
-    monkeypatch.setitem(sys.modules, "horovod.runner.http.http_server", http_server)
-    for name in ("horovod", "horovod.runner", "horovod.runner.http"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    from ddlbench.workers.horovod import replay
-
-    yield replay
-    for name in [name for name in sys.modules if name.startswith("ddlbench.workers.horovod")]:
-        del sys.modules[name]
-
-
-@pytest.fixture
-def dilations(replay, monkeypatch) -> list[float]:
+def dilations(monkeypatch) -> list[float]:
     """The time dilation of each meeting."""
     found: list[float] = []
 
@@ -45,7 +29,7 @@ def dilations(replay, monkeypatch) -> list[float]:
     return found
 
 
-def worker(replay: Any) -> Any:
+def worker() -> Any:
     """A worker of a made-up framework, whose steps do nothing."""
 
     class Worker(replay.HorovodWorker):
@@ -60,15 +44,15 @@ def point() -> TrainingPoint:
     return TrainingPoint("mlp", SHAPE, "synthetic", 8, 0.1, 0.0, STEP)
 
 
-def test_workers_meet_at_the_dilation_that_they_are_told_and_so_not_again_on_shaped_links(replay, dilations):
-    one = worker(replay)
+def test_workers_meet_at_the_dilation_that_they_are_told_and_so_not_again_on_shaped_links(dilations):
+    one = worker()
     one.connect(Connect([ModelShape("mlp", SHAPE)], 40.0))
     one.prepare(Prepare(point(), seed=1))
     assert dilations == [40.0]
 
 
-def test_a_dilation_that_is_chosen_later_is_another_meeting(replay, dilations):
-    one = worker(replay)
+def test_a_dilation_that_is_chosen_later_is_another_meeting(dilations):
+    one = worker()
     one.connect(Connect([ModelShape("mlp", SHAPE)]))
     one.prepare(Prepare(point(), seed=1))
     one.prepare(Prepare(point(), seed=2))

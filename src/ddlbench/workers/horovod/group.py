@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from threading import Thread
 
-from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
-
 from ddlbench.protocol.messages import Assignment, Connect
 from ddlbench.workers.common.listener import await_listener
+from ddlbench.workers.horovod.store import Store
 
 CYCLE_MS = 1.0  # Horovod's default: how often it looks for gradients and asks the other workers about theirs
 
@@ -65,7 +64,7 @@ def meeting(assignment: Assignment, number: int) -> Iterator[None]:
         await_listener(f"{host}:{port}", assignment.timeout_s)
         yield
         return
-    with RendezvousHTTPServer((host, port), RendezvousHandler, verbose=False) as store:
+    with Store((host, port)) as store:
         Thread(target=store.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         try:
             yield
