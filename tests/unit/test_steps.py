@@ -142,12 +142,13 @@ def test_steps_of_several_workers_are_alike_where_these_take_them_together(strat
 
 
 def test_replayed_compute_warms_up_only_tcps_windows_of_new_connections():
-    waiting, distant = (
-        replace(POINT, replay=a_replay(), latency_ms=latency_ms) for latency_ms in (0.0, 20.0)
+    waiting, beside, distant = (
+        replace(POINT, replay=a_replay(), latency_ms=latency_ms) for latency_ms in (0.0, 0.001, 20.0)
     )
     assert is_cold_for(distant, new_link=True, new_connections=True)
     assert not is_cold_for(distant, new_link=True, new_connections=False)
     assert not is_cold_for(waiting, new_link=True, new_connections=True)
+    assert not is_cold_for(beside, new_link=True, new_connections=True)
     assert is_cold_for(POINT, new_link=True, new_connections=False)
     assert is_cold_for(POINT, new_link=False, new_connections=True)
     assert not is_cold_for(POINT, new_link=False, new_connections=False)

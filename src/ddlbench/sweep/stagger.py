@@ -8,7 +8,7 @@ from ddlbench.protocol.messages import Trained
 from ddlbench.workers.common.memory import parameter_bytes
 from ddlbench.workers.strategies import STRATEGIES
 
-_FIRST, _LAST = 2, 1  # steps of asynchronous workers that do not count; docs/strategies.md has what they took
+_FIRST, _LAST = 5, 1  # steps of asynchronous workers that do not count; docs/strategies.md has what they took
 _FIRST_OF_SYNCHRONOUS = 1
 _PARTS = 4  # of a repetition: after each of them it can be cut
 _COUNTED = 4  # at least so many steps of a part count, for each that does not

@@ -20,6 +20,8 @@ _SLOW_STEP_S = 1.0  # and so long for each step: a lossy link may make it wait f
 FEWEST_OF_LOSSY = 8  # steps: with fewer, repetitions on a link that loses packets seldom meet a time-out
 _PILOT_STEPS = 3
 _PILOT_SHARE = 0.5  # of a repetition's budget: what more pilot steps may take
+_GROWN_AFTER = 10  # round trips: TCP doubles its first window, of ten segments, to ten thousand
+_HARDLY_ANY_MS = 0.1  # of a replayed step, which takes tens or hundreds
 
 
 @dataclass(frozen=True)
@@ -169,9 +171,9 @@ def warm_up(group: WorkerGroup, measure: Measure) -> int:
 def is_cold_for(point: Point, *, new_link: bool, new_connections: bool) -> bool:
     """Tell whether the first steps of a point would be slower than those of the rest of a training.
 
-    Replayed compute has no caches to warm up. But on a link with latency TCP's windows must have grown, for which the
-    first step over new connections takes up to 41 % longer; later repetitions, on other links too, find them wide
-    enough.
+    Replayed compute has no caches to warm up. But TCP's windows must have grown, for which the first step over new
+    connections takes up to 41 % longer on a link with latency; later repetitions, on other links too, find them wide
+    enough. The windows grow in some round trips, which take no time between hosts beside each other.
 
     Args:
         point: of the plan.
@@ -183,8 +185,8 @@ def is_cold_for(point: Point, *, new_link: bool, new_connections: bool) -> bool:
     """
     if not point.replay:
         return new_link or new_connections
-    has_latency = point.sites is not None or bool(point.latency_ms)
-    return new_connections and has_latency
+    growth_ms = _GROWN_AFTER * 2 * (point.latency_ms or 0.0)
+    return new_connections and (point.sites is not None or growth_ms > _HARDLY_ANY_MS)
 
 
 def _fewest(measure: Measure, point: Point) -> int:
