@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ddlbench.telemetry.other_load import LoadWatch, OtherLoad, core_times_s, wait_for_others
+from ddlbench.telemetry.core_times import busy_times_s, core_times_s
+from ddlbench.telemetry.other_load import LoadWatch, OtherLoad, wait_for_others
 from tests.support.remains import eventually
 
 STAT = """cpu  1300 30 700 9000 5 6 7 400 0 0
@@ -30,6 +31,11 @@ def test_processes_and_the_hypervisor_are_told_apart_on_the_cores_asked_for():
     second = os.sysconf("SC_CLK_TCK")
     assert core_times_s(STAT, [0]) == (1310 / second, 300 / second)
     assert core_times_s(STAT, [0, 1]) == (pytest.approx(2030 / second), pytest.approx(400 / second))
+
+
+def test_a_core_is_busy_with_all_but_idling_and_waiting_for_a_disk():
+    second = os.sysconf("SC_CLK_TCK")
+    assert busy_times_s(STAT, [0, 1]) == [pytest.approx(1615 / second), pytest.approx(828 / second)]
 
 
 def test_a_process_of_somebody_else_is_seen(busy):

@@ -194,6 +194,7 @@ def test_points_without_a_repetition_are_dilated_as_much_more_as_another_one_tur
     )
     assert began_with.pop("measured before") == 20.0
     assert began_with["a"] == began_with["b"] == 30.0
+    assert {each.dilation for each in points if each.words in dilated_more} == {began_with[dilated_more[0]]}
     assert began_with["c"] == (61.5 if dilated_more == ["c"] else 62.0)  # rounded up to two digits
 
 

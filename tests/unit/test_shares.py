@@ -19,23 +19,27 @@ IN_CONTAINER = "25 31 0:22 /user.slice /sys/fs/cgroup rw,nosuid - cgroup2 cgroup
 
 
 def test_a_host_and_its_filler_together_get_its_share():
-    assert kept(HALF, [ThreadTime(30, 30)], [ThreadTime(20, 0)], 100) == Kept(100, 0)
+    assert kept(HALF, [ThreadTime(30, 30)], [ThreadTime(20, 0)], 100, 100) == Kept(100, 0)
 
 
 def test_what_an_idle_neighbour_lends_is_too_much():
-    assert kept(HALF, [ThreadTime(90, 0)], [ThreadTime(0, 0)], 100).got_percent == 180
+    assert kept(HALF, [ThreadTime(90, 0)], [ThreadTime(0, 0)], 100, 100).got_percent == 180
 
 
 def test_a_wait_for_the_hosts_other_threads_is_explained():
-    assert kept(WHOLE, [ThreadTime(40, 50), ThreadTime(50, 40)], [], 100) == Kept(None, 0)
+    assert kept(WHOLE, [ThreadTime(40, 50), ThreadTime(50, 40)], [], 100, 100) == Kept(None, 0)
 
 
 def test_a_wait_while_nobody_of_the_host_runs_is_not():
-    assert kept(WHOLE, [ThreadTime(40, 50), ThreadTime(20, 0)], [], 100).unexplained_percent == 30
+    assert kept(WHOLE, [ThreadTime(40, 50), ThreadTime(20, 0)], [], 100, 100).unexplained_percent == 30
+
+
+def test_nothing_waits_for_cores_that_are_idle():
+    assert kept(WHOLE, [ThreadTime(1, 34)], [], 100, 3).unexplained_percent == 3
 
 
 def test_neighbours_explain_as_much_waiting_as_the_host_ran():
-    assert kept(HALF, [ThreadTime(40, 45)], [ThreadTime(10, 50)], 100).unexplained_percent == 5
+    assert kept(HALF, [ThreadTime(40, 45)], [ThreadTime(10, 50)], 100, 100).unexplained_percent == 5
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from math import fsum
 from time import monotonic
 
 from ddlbench.network.hosts import Host
+from ddlbench.telemetry.core_times import STAT, busy_times_s
 from ddlbench.telemetry.waiting import ThreadTime, Waiting
 
 
@@ -58,7 +59,7 @@ class ShareWatch:
     ) -> None:
         self._hosts, self._processes, self._fillers = hosts, processes, fillers
         self._waiting = Waiting([pid for of_host in (*processes, *fillers) for pid in of_host])
-        self._began_s = monotonic()
+        self._began_s, self._busy_s = monotonic(), self._busy_times_s()
 
     def since_start(self) -> list[Kept]:
         """Look at each host.
@@ -69,22 +70,43 @@ class ShareWatch:
         lasted_ms = 1000 * (monotonic() - self._began_s)
         times = self._waiting.threads_since_start()
         return [
-            kept(host, _of(times, processes), _of(times, fillers), lasted_ms)
-            for host, processes, fillers in zip(self._hosts, self._processes, self._fillers, strict=True)
+            kept(host, _of(times, processes), _of(times, fillers), lasted_ms, busiest_ms)
+            for host, processes, fillers, busiest_ms in zip(
+                self._hosts, self._processes, self._fillers, self._busiest_ms(), strict=True
+            )
+        ]
+
+    def _busy_times_s(self) -> list[list[float]]:
+        text = STAT.read_text()
+        return [busy_times_s(text, host.cores) for host in self._hosts]
+
+    def _busiest_ms(self) -> list[float]:
+        """For how long the busiest core of each host was not idle, since the start."""
+        return [
+            1000 * max(after - before for before, after in zip(*of_host, strict=True))
+            for of_host in zip(self._busy_s, self._busy_times_s(), strict=True)
         ]
 
 
-def kept(host: Host, threads: Sequence[ThreadTime], fillers: Sequence[ThreadTime], lasted_ms: float) -> Kept:
+def kept(
+    host: Host,
+    threads: Sequence[ThreadTime],
+    fillers: Sequence[ThreadTime],
+    lasted_ms: float,
+    busiest_ms: float,
+) -> Kept:
     """Compare what a host got with what it should have.
 
     While a thread waits, another one of its host has the core, or its neighbours have, who get as much each as the host
     gets then. So its wait is explained up to what the others ran, and what all of the host ran for each neighbour.
+    Nothing waits for an idle core: on Linux 6.18 a thread that slept for minutes was counted as waiting now and then.
 
     Args:
         host: for its cores and its share of them.
         threads: of the processes that train.
         fillers: the threads of its fillers; none if it has its cores to itself.
         lasted_ms: the time of all.
+        busiest_ms: for how much of it the busiest of the host's cores was not idle.
 
     Returns:
         Both comparisons.
@@ -96,7 +118,8 @@ def kept(host: Host, threads: Sequence[ThreadTime], fillers: Sequence[ThreadTime
     )
     got_ms = ran_ms + fsum(each.ran_ms for each in fillers)
     share_ms = lasted_ms * host.core_share * len(host.cores)
-    return Kept(100 * got_ms / share_ms if fillers else None, max(0.0, 100 * unexplained_ms / lasted_ms))
+    unexplained_percent = 100 * max(0.0, min(unexplained_ms, busiest_ms)) / lasted_ms
+    return Kept(100 * got_ms / share_ms if fillers else None, unexplained_percent)
 
 
 def _of(times: Mapping[int, Sequence[ThreadTime]], pids: Sequence[int]) -> list[ThreadTime]:

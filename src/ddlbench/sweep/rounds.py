@@ -207,10 +207,10 @@ def measure_in_rounds(
                 raise
             except DdlbenchError as error:
                 raise DdlbenchError(f"{each.words}, repetition {each.repetition + 1}: {error}") from error
+            each.used.add(record["repetition"])
             if each.dilation > planned:
                 _dilate_untried(pending, each.dilation / planned)
             each.took_s = monotonic() - began_each_s
-            each.used.add(record["repetition"])
             if measured := timed(record):
                 each.timed.append(measured)
             needs_more = needs_repetition(each.point, each.timed, measure)

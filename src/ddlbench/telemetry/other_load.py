@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
 
+from ddlbench.telemetry.core_times import STAT, TICK_S, core_times_s
 from ddlbench.telemetry.waiting import Waiting
 
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _LOOK_S = 1.0
 
 
@@ -38,7 +38,7 @@ class OtherLoad:
         Returns:
             Whether it is more.
         """
-        ticks_percent = 200 * _TICK_S / self.lasted_s
+        ticks_percent = 200 * TICK_S / self.lasted_s
         return self.others_percent + self.steal_percent > most_percent + ticks_percent
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class LoadWatch:
         """
         if not Path("/proc/thread-self/schedstat").exists():
             return None
-        (processes_s, steal_s), lasted_s = _used(self._cores), max(_TICK_S, monotonic() - self._began_s)
+        (processes_s, steal_s), lasted_s = _used(self._cores), max(TICK_S, monotonic() - self._began_s)
         own_s = sum(each["ran_ms"] for each in self._own.since_start()) / 1000
         others_s = max(0.0, processes_s - self._before[0] - own_s)
         whole_s = len(self._cores) * lasted_s
@@ -100,21 +100,4 @@ def _all_processes() -> list[int]:
 
 
 def _used(cores: Iterable[int]) -> tuple[float, float]:
-    return core_times_s(Path("/proc/stat").read_text(), cores)
-
-
-def core_times_s(text: str, cores: Iterable[int]) -> tuple[float, float]:
-    """Add up what processes and the hypervisor have taken of some cores since the machine started.
-
-    Args:
-        text: the content of /proc/stat.
-        cores: the numbers of the cores.
-
-    Returns:
-        The time of processes (user, nice and system) and the stolen time, in s.
-    """
-    wanted = {f"cpu{core}" for core in cores}
-    ticks = [
-        list(map(int, numbers)) for name, *numbers in map(str.split, text.splitlines()) if name in wanted
-    ]
-    return sum(sum(each[:3]) for each in ticks) * _TICK_S, sum(each[7] for each in ticks) * _TICK_S
+    return core_times_s(STAT.read_text(), cores)
