@@ -35,7 +35,7 @@ Key = TypeVar("Key", bound=Hashable)
 LEAST, ENOUGH = 4.0, 10.0  # between them, the shortest dilated step is as long as 100 ticks
 TICK_MS = 4.0  # for which a thread that wakes may find its core taken
 MARGIN = 1.5  # a byte costs more in one step than in another, by a third where others use the cores
-MARGIN_OF_WAITING = 2.4  # it was measured on workers that exchange nothing; others took twice that
+MARGIN_OF_WAITING = 1.2  # it was measured on workers that exchange nothing
 _TRIES = 5  # a busy machine may disturb what is measured, never improve it
 _LOOK_S = 0.2  # how long to look at workers that have nothing to do, at least,
 _LOOK_MS = 3.0  # and before dilation: three of Horovod's cycles
