@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, inf
 from time import monotonic
 
 from ddlbench.network.hosts import Host
@@ -81,9 +81,9 @@ class ShareWatch:
         return [busy_times_s(text, host.cores) for host in self._hosts]
 
     def _busiest_ms(self) -> list[float]:
-        """For how long the busiest core of each host was not idle, since the start."""
+        """For how long the busiest core of each host was not idle, since the start; inf where that is not known."""
         return [
-            1000 * max(after - before for before, after in zip(*of_host, strict=True))
+            1000 * max((after - before for before, after in zip(*of_host, strict=True)), default=inf)
             for of_host in zip(self._busy_s, self._busy_times_s(), strict=True)
         ]
 

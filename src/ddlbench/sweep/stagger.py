@@ -20,8 +20,8 @@ class Stagger:
 
     Workers that begin together push together and pull together, so that half of the server's link is idle, until each
     has a place of its own on it; up to then a step takes up to twice as long as in the rest of a training. Synchronous
-    workers find theirs, if the framework lets them, in their first step; asynchronous ones need several steps, unless
-    they begin one after another.
+    workers find theirs, if the framework lets them, in their first step; asynchronous ones need several steps, and a
+    few if they begin one after another.
 
     Attributes:
         delay_s: each worker begins so much later than the one before it (wall time).
