@@ -24,18 +24,12 @@ TRAINED = [
     ("conv2", (28, 28, 1), "float32", 0.1, 32, 10),
     ("cnn", (28, 28, 1), "float32", 0.1, 32, 10),
     ("keras_sequential", (32, 32, 3), "float32", 0.1, 16, 10),
-    ("resnet18", (32, 32, 3), "float64", 1 / 128, 16, 10),
+    ("resnet18", (32, 32, 3), "float64", 1 / 128, 16, 4),
     ("resnet18", (32, 32, 3), "float32", 0.0001, 16, 2),
     ("vgg16", (32, 32, 3), "float32", 0.01, 4, 2),
     ("inception_v3", (299, 299, 3), "float64", 1 / 8192, 2, 2),
-    (
-        "alexnet",
-        (224, 224, 3),
-        "float32",
-        0.01,
-        4,
-        2,
-    ),  # the last one's images the frameworks' own models see too
+    # The last one's images the frameworks' own models see too.
+    ("alexnet", (224, 224, 3), "float32", 0.01, 4, 2),
 ]
 
 
@@ -84,9 +78,13 @@ def mxnet(mxnet_environment, job) -> dict[str, Any]:
     return run(mxnet_environment, "plain_mxnet.py", job)
 
 
-def test_every_model_has_the_same_parameters_in_the_same_order_in_every_framework(torch, tensorflow, mxnet):
+# Not one test for all: a script may take ten minutes on a busy machine, and a test's time-out counts its fixtures.
+def test_every_model_has_the_same_parameters_in_the_same_order_in_pytorch_and_tensorflow(torch, tensorflow):
     assert set(torch["shapes"]) == set(MODELS)
     assert torch["shapes"] == tensorflow["shapes"]
+
+
+def test_every_model_has_the_same_parameters_in_the_same_order_in_mxnet(torch, mxnet):
     assert torch["shapes"] == mxnet["shapes"]
 
 

@@ -226,12 +226,15 @@ def run(job: FaultJob) -> FaultsFound:
         made = _begin(on_hosts, job)
         with on_hosts.fillers.running():
             trained = group.train(job.at_step, from_fresh=True)
-            step_s = max(median(times) for each in trained for times in each.step_times_ms) / 1000
-            killed = victims(on_hosts.members, job.kill)
+        step_s = max(median(times) for each in trained for times in each.step_times_ms) / 1000
+        training_s = _SLOWER * rest * step_s
+        killed = victims(on_hosts.members, job.kill)
+        # Later nobody does more than wait for a time-out.
+        with on_hosts.fillers.running(at_most_s=training_s):
             group.send(Train(rest))
             sleep(step_s / 2)
             group.kill(killed)
-            fates = group.fates(Trained, _SLOWER * rest * step_s + _PATIENCE * timeout_s)
+            fates = group.fates(Trained, training_s + _PATIENCE * timeout_s)
         survivors = [fate for rank, fate in enumerate(fates) if rank not in killed]
         tested: TestResult | None = None
         if all(fate.reply for fate in survivors):

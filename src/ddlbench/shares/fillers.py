@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from threading import TIMEOUT_MAX, Timer
 from types import TracebackType
 from typing import Self
 
@@ -59,8 +60,11 @@ class Fillers:
         return [process.pid for name, process in self._processes if name == host]
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, at_most_s: float = TIMEOUT_MAX) -> Iterator[None]:
         """Hold the hosts to their shares for the length of a `with`.
+
+        Args:
+            at_most_s: after so many seconds they are held no more: who then has not ended waits, and computes nothing.
 
         Yields:
             Nothing; each host of a core that is shared has its share, and no more.
@@ -68,10 +72,14 @@ class Fillers:
         Raises:
             DdlbenchError: a filler has ended.
         """
+        end = Timer(at_most_s, self._signal, [signal.SIGSTOP])
         self._signal(signal.SIGCONT)
+        end.start()
         try:
             yield
         finally:
+            end.cancel()
+            end.join()
             self._signal(signal.SIGSTOP)
         if any(process.poll() is not None for _, process in self._processes):
             raise DdlbenchError(
