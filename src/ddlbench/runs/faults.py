@@ -229,7 +229,7 @@ def run(job: FaultJob) -> FaultsFound:
         step_s = max(median(times) for each in trained for times in each.step_times_ms) / 1000
         training_s = _SLOWER * rest * step_s
         killed = victims(on_hosts.members, job.kill)
-        # Later nobody does more than wait for a time-out.
+        # Whoever has not come to the end by then waits for a time-out.
         with on_hosts.fillers.running(at_most_s=training_s):
             group.send(Train(rest))
             sleep(step_s / 2)
